@@ -255,10 +255,10 @@ class Frames:
 
     def __init__(self, graph: Any, number: int) -> None:
         from reading_services import WorkerInfo
-        from reading_services.workers.worker import part_of
+        from reading_services.workers.worker import worker_graph
 
         torch.set_num_threads(1)
-        self._graph = part_of(graph, WorkerInfo(WORKERS, number), None)
+        self._graph = worker_graph(graph, WorkerInfo(WORKERS, number), None)
         self._elements: Iterator[Any] = iter(())
 
     def begin(self) -> None:

@@ -19,7 +19,7 @@ from datapipes.graph import Pipe
 from datapipes.iter import FileLister
 from loader2 import DataLoader2
 from reading_services import MultiProcessingReadingService, WorkerInfo
-from reading_services.workers.worker import Server
+from reading_services.workers.worker import WorkerLoop
 
 ROOT = Path(__file__).parent.parent
 OURS = tuple(f"{ROOT / package}/" for package in ("datapipes", "loader2", "reading_services"))
@@ -64,7 +64,7 @@ def in_a_worker(folder: str) -> list[str]:
         chunks: list[Calls] = []
 
         def before(code: CodeType) -> None:
-            if code is Server._make.__code__:
+            if code is WorkerLoop._make.__code__:
                 chunks.append(calls.copy())
                 if len(chunks) == CHUNKS and info.worker_id == 0:
                     said.write_text("\n".join(map(named, sorted(chunks, key=len)[CHUNKS // 2])))

@@ -22,7 +22,7 @@ from datapipes.iter import IterDataPipe
 from datapipes.map import MapDataPipe
 from loader2 import DataLoader2
 from reading_services import DistributedReadingService
-from reading_services.ranks import meeting
+from reading_services.ranks import rendezvous
 
 Counts: TypeAlias = dict[str, int]
 Graph: TypeAlias = Callable[[], Any]
@@ -69,7 +69,7 @@ def counted(world: int, fan_out: int, graph: Graph) -> list[tuple[Counts, Counts
 
 
 def _rank(rank: int, world: int, fan_out: int, graph: Graph, folder: Path) -> None:
-    for function in (meeting.parent_of, meeting.children_of, meeting.meet):
+    for function in (rendezvous.parent_of, rendezvous.children_of, rendezvous.meet):
         function.__defaults__ = (fan_out,)  # so that few ranks are a tree of several levels
     dist.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=world)
     try:

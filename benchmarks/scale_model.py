@@ -16,7 +16,7 @@ from heapq import heappop, heappush
 from random import Random
 
 from datapipes.ranks.blocks import AHEAD, BLOCK, MOST
-from reading_services.ranks.meeting import FAN_OUT, children_of, parent_of
+from reading_services.ranks.rendezvous import FAN_OUT, children_of, parent_of
 
 HOP = 0.0002
 """Seconds for a message from a rank to its parent or child, and what the latter does with it."""

@@ -13,8 +13,8 @@
 - ``map/``: the operators on collections with keys: import them from here
 - ``memory/``: memory of batches: allocation, leases, pinning, and moving to a device
 - ``messages/``: errors and warnings for users: short values, places in code and in files
-- ``operators/``: building blocks of operators: checks, columns, flattening, running ahead, random orders, windows
-- ``parts/``: sharding of a stream, and the rank of this process
+- ``operator_support/``: parts of operators: checks, columns, flattening, running ahead, random orders, windows
+- ``sharding/``: sharding of a stream, and the rank of this process
 - ``position/``: the position in a graph: sessions, cells of stages, seeds, users' classes, error policies
 - ``ranks/``: synchronization of the ranks of a process group, independent of the transport
 - ``rewriting/``: rewriting a graph for a run: shards read by position, batches gathered at once

@@ -28,10 +28,10 @@ import datapipes.map
 import loader2.testing
 import reading_services
 from datapipes.description.parameters import described
-from datapipes.description.pipe import Composed
+from datapipes.description.pipe import ComposedOperator
 from datapipes.fluent import IterMethods, MapMethods, operators_of
 from datapipes.graph import find_dps, traverse_dps
-from datapipes.operators.checks import given_length, same_length
+from datapipes.operator_support.checks import given_length, same_length
 from datapipes.position.cells import Cell
 from tests.specimens.catalogue import specimens_of
 
@@ -165,7 +165,7 @@ def facts_of(kind: str, name: str, operator: Any) -> dict[str, str]:
 
 
 def _stage_of(label: str, operator: Any) -> Any:
-    if not isinstance(operator, Composed):
+    if not isinstance(operator, ComposedOperator):
         return operator
     return type(find_dps(traverse_dps(specimens_of(label)[0].pipe()), operator)[0])
 

@@ -168,7 +168,7 @@ def interrupt_and_resume(trainer: Trainer, graph: IterDataPipe[Batch], path: Pat
     print("to the last bit,\nand so are the weights after them.")
 
 
-class OnDevice(nn.Module):
+class DemoModel(nn.Module):
     """Model in the form that a device needs: it returns its loss."""
 
     def __init__(self) -> None:
@@ -185,7 +185,7 @@ def train_on_a_device(graph: IterDataPipe[Batch]) -> None:
     of its own, with 25 updates a step.
     """
     options = poptorch.Options().deviceIterations(25).replicationFactor(2)
-    model = OnDevice()
+    model = DemoModel()
     training = poptorch.trainingModel(model, options, torch.optim.SGD(model.parameters(), lr=0.05))
     workers = MultiProcessingReadingService(num_workers=WORKERS)
     steps = poptorch.IPUReadingService(options, mode=poptorch.DataLoaderMode.Async)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, cast
 
-from datapipes.position.cells import Given
+from datapipes.position.cells import CountCell
 from datapipes.position.iterator import CheckedIterator, PipeIterator
 from datapipes.position.session import Session, segment, unbroken
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-Position: TypeAlias = tuple[Session, Given, AbstractContextManager[object]]
+Position: TypeAlias = tuple[Session, CountCell, AbstractContextManager[object]]
 """A session, the count of what it has handed on, and what shows that, for as long as a part of the stream lasts."""
 
 _REPLACED: Final = (
@@ -111,7 +111,7 @@ def _segments(dataloader: DataLoader2[Any]) -> Iterator[Iterator[Any]]:
     """The stream, a part at a time: each ends with an exception, or at the end of the epoch."""
     along: list[Position] = []
 
-    def part_of(shown: ExitStack) -> Iterator[Any] | None:
+    def worker_graph(shown: ExitStack) -> Iterator[Any] | None:
         shown.close()
         if not along:
             along.append(dataloader._position())
@@ -123,4 +123,4 @@ def _segments(dataloader: DataLoader2[Any]) -> Iterator[Iterator[Any]]:
         dataloader._service.end_epoch()
         return None
 
-    return unbroken(part_of, ExitStack())
+    return unbroken(worker_graph, ExitStack())

@@ -41,11 +41,11 @@ from datapipes.errors import BadArgument, BadArgumentType, LengthUnknown
 from datapipes.iter import MapToIterConverter
 from datapipes.map import SequenceWrapper
 from datapipes.messages.interrupts import ShortInterrupts
-from datapipes.operators.checks import explained, length_of
-from datapipes.parts.group import ranks
+from datapipes.operator_support.checks import explained, length_of
 from datapipes.position import own_generators
-from datapipes.position.cells import Given, Table
+from datapipes.position.cells import CountCell, Table
 from datapipes.position.session import Session
+from datapipes.sharding.group import ranks
 from loader2.adapters import AdapterFn, adapted, listed
 from loader2.epochs import Epochs
 from loader2.iteration import SHUT_DOWN, DataLoader2Iterator, Position, replaced
@@ -55,7 +55,7 @@ from loader2.service_run import ServiceRun
 from loader2.state import LoaderState, stages_of
 from loader2.torch_arguments import refused
 from reading_services import ReadingServiceInterface
-from reading_services.workers.gather import tell_that_somebody_saves
+from reading_services.workers.gather import announce_saving
 
 if TYPE_CHECKING:
     from loader2.progress import Progress
@@ -126,7 +126,7 @@ class DataLoader2(Generic[T_co]):
         self._next_epoch: int | None = None  # given by set_epoch() while another one is under way
         self._session: Session | None = None  # the position in the epoch under way, or in the last one
         self._loaded: Table | None = None  # the positions at which the session was opened, if a state was loaded
-        self._given = Given()  # the number of elements of the epoch that were handed on
+        self._given = CountCell()  # the number of elements of the epoch that were handed on
         self._newest: weakref.ref[DataLoader2Iterator[T_co]] | None = None
         self._closed_in: LoaderPhase | None = None  # the phase that shutdown() found
 
@@ -180,7 +180,7 @@ class DataLoader2(Generic[T_co]):
         self._abandon()
         epochs = self._between().following()
         self._session = session = self._service.open(epochs, None, self.progress)
-        self._epochs, self._given, self._next_epoch = epochs.agreed(session.run), Given(), None
+        self._epochs, self._given, self._next_epoch = epochs.agreed(session.run), CountCell(), None
 
     def _between(self) -> Epochs:
         """The epochs as they are once the one under way has ended."""
@@ -335,7 +335,7 @@ class DataLoader2(Generic[T_co]):
             cells = session.table() if session.asked or self._loaded is None else self._loaded
         for_service = self._service.state()
         if session is not None and structure.is_pipe(self.datapipe):
-            tell_that_somebody_saves(self.datapipe)
+            announce_saving(self.datapipe)
         sources = {} if cells is None else self._service.sources.now()
         epochs = self._epochs if cells is not None else self._between()
         state = LoaderState(epochs, self._stages, cells, for_service, self.step, sources).to_dict()
@@ -368,7 +368,7 @@ class DataLoader2(Generic[T_co]):
             with ShortInterrupts():
                 self._session = self._service.open(epochs, state.cells, self.progress)
                 self._loaded = state.cells
-        self._epochs, self._next_epoch, self._given = epochs, None, Given()
+        self._epochs, self._next_epoch, self._given = epochs, None, CountCell()
         self._given.load(state.step)
 
     def _restore_checkpoint_beginning_of_epoch(self) -> None:
@@ -376,7 +376,7 @@ class DataLoader2(Generic[T_co]):
         if self.valid_iterator_id is not None or self._epochs.seed is None:
             raise RuntimeError("load the state of an epoch first, with load_state_dict(), and iterate afterwards")
         self._abandon()
-        self._given = Given()
+        self._given = CountCell()
         self._session = self._service.open(self._epochs, None, self.progress)
         self._loaded = self._session.table()
 

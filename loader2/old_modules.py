@@ -27,7 +27,7 @@ _IMPORTED: Homes = {
     _MAP: "MapDataPipe",
     _GRAPH: "SHARDING_PRIORITIES DataPipe DataPipeGraph find_dps list_dps traverse_dps",
     "datapipes.description.pipe": "T_co C=T",
-    "datapipes.operators.columns": "validate_input_col",
+    "datapipes.operator_support.columns": "validate_input_col",
     "loader2.old_functions": "validate_pathname_binary_tuple",
     f"{_TORCH}.utils.common": "DILL_AVAILABLE DILL_AVAILABLE=HAS_DILL _check_unpickable_fn match_masks",
 }

@@ -15,9 +15,9 @@ from time import monotonic
 from typing import Any, ClassVar, Protocol, TextIO
 
 from datapipes.errors import LengthUnknown
-from datapipes.position.cells import Given
+from datapipes.position.cells import CountCell
+from datapipes.position.completion import StreamCompletion, fraction_done
 from datapipes.position.session import Session
-from datapipes.position.share import Share, share_of
 
 
 class Display(Protocol):
@@ -37,7 +37,7 @@ class Display(Protocol):
 class Progress:
     """The progress display of one epoch, as a context manager that can be entered again."""
 
-    def __init__(self, title: str, given: Given, session: Session, total: int | None) -> None:
+    def __init__(self, title: str, given: CountCell, session: Session, total: int | None) -> None:
         self._title = title
         self._given = given
         self._session = session
@@ -45,7 +45,7 @@ class Progress:
         self._display: Display | None = None
         self._thread: Thread | None = None
         self._over = Event()
-        self._share = Share(session) if total is None else None
+        self._share = StreamCompletion(session) if total is None else None
         self._process = os.getpid()
 
     def __enter__(self) -> None:
@@ -82,7 +82,7 @@ class Progress:
 
     def _show(self, display: Display) -> None:
         step, total, notes = self._given.save(), self._total, []
-        if self._share is not None and (share := share_of(self._share.part())) is not None:
+        if self._share is not None and (share := fraction_done(self._share.part())) is not None:
             total = max(step, round(step / share))
             notes.append("length estimated")
         if errors := sum(self._session.errors().values()):
@@ -111,7 +111,7 @@ def displayed(title: str, step: int, total: int | None) -> Display | None:
         return None
     if in_notebook or sys.stderr.isatty():
         return Bar(auto.tqdm, title, step, total)
-    return Lines(sys.stderr, title, step)
+    return LogLines(sys.stderr, title, step)
 
 
 class Bar:
@@ -142,7 +142,7 @@ class Bar:
         self._bar.close()
 
 
-class Lines:
+class LogLines:
     """Lines of a log: one at intervals, and one at the end."""
 
     every: ClassVar[float] = 30.0

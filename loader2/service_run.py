@@ -29,7 +29,7 @@ from datapipes.position.cells import Table
 from datapipes.position.plan import Plan
 from datapipes.position.seeds import Run
 from datapipes.position.session import Session
-from datapipes.position.source_identity import Sources
+from datapipes.position.source_fingerprints import SourceFingerprints
 from loader2.epochs import Epochs
 from loader2.random import SeedGenerator
 from reading_services import CheckpointableReadingServiceInterface, ReadingServiceInterface
@@ -46,7 +46,7 @@ class ServiceRun:
         self.graph: Any = graph
         self.service = own_copy(service)
         self.phase = ServicePhase.NEW
-        self.sources = Sources(graph)
+        self.sources = SourceFingerprints(graph)
         self.foreign: Iterator[Any] | None = None  # over the iterable that the service returned in place of a graph
         self._saved: bytes | None = None  # loaded, and not yet given to the service
         self._original: tuple[Any, Any] | None = None  # graph and checkpointable service before initialize()

@@ -36,7 +36,7 @@ from reading_services.interface.service import (
 )
 
 with lazy_imports(__name__):
-    from datapipes.ranks.in_step import PADDING as PADDING
+    from datapipes.ranks.synchronized import PADDING as PADDING
     from reading_services.cluster.service import RayReadingService as RayReadingService
     from reading_services.distributed import DistributedReadingService as DistributedReadingService
     from reading_services.in_process import InProcessReadingService as InProcessReadingService

@@ -18,12 +18,12 @@ from datapipes.graph.settings import apply_sharding
 from datapipes.iter import FullSync, ToDevice
 from datapipes.iter.placement.full_sync import decisive
 from datapipes.messages.warnings import warn
-from datapipes.parts.group import here
-from datapipes.parts.sharding import SHARDING_PRIORITIES
 from datapipes.position.seeds import Run
 from datapipes.position.user_classes import is_sharding
 from datapipes.ranks.exchange import Exchange, connected
-from datapipes.ranks.topics import POLICIES, Facts, Uneven
+from datapipes.ranks.topics import POLICIES, EpochAgreement, Uneven
+from datapipes.sharding.group import here
+from datapipes.sharding.sharding import SHARDING_PRIORITIES
 from reading_services.interface.service import Level, ReadingServiceInterface, ResetFn
 from reading_services.workers.cut import with_end_replaced
 
@@ -126,12 +126,12 @@ class DistributedReadingService(ReadingServiceInterface):
         facts = {**self.facts, "start": start}
         if self._sources is not None:
             facts[_SOURCES] = self._sources
-        report = Facts.report(self._rank, (run.seed, run.epoch, run.drawn, run.number), facts)
+        report = EpochAgreement.report(self._rank, (run.seed, run.epoch, run.drawn, run.number), facts)
         exchange.epoch += 1
-        exchange.begin((exchange.epoch, -1), Facts(), report)
+        exchange.begin((exchange.epoch, -1), EpochAgreement(), report)
         verdict = exchange.wait(lambda _: True, 0, self.timeout)
         data_differ = verdict["differing"].pop(_SOURCES, None) is not None
-        if differing := Facts.difference(verdict):
+        if differing := EpochAgreement.difference(verdict):
             raise RanksDiffer(f"the ranks are not about to do the same\n{differing}")
         if self._sources is not None and not data_differ:
             warn(

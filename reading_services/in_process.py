@@ -7,9 +7,9 @@ from typing import Any
 from datapipes.description import structure
 from datapipes.errors import BadArgument
 from datapipes.iter import Prefetcher
-from datapipes.operators.checks import whole_number
-from datapipes.parts.sharding import SHARDING_PRIORITIES
+from datapipes.operator_support.checks import whole_number
 from datapipes.position import user_classes
+from datapipes.sharding.sharding import SHARDING_PRIORITIES
 from reading_services.interface.service import EpochFn, InitFn, ReadingServiceInterface, ResetFn, WorkerInfo, graph_from
 from reading_services.workers.cut import is_replicable, with_end_replaced
 

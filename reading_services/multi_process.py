@@ -15,11 +15,11 @@ from reading_services.interface.service import EpochFn, InitFn, ResetFn
 from reading_services.workers.cut import replicable_end
 from reading_services.workers.generators import load_numpy
 from reading_services.workers.pool import Pool
-from reading_services.workers.portable import needs_pickling, portable
-from reading_services.workers.process.place import Processes
+from reading_services.workers.process.host import ProcessHost
 from reading_services.workers.service import OnWorkers, service
 from reading_services.workers.transport.protocol import Window
-from reading_services.workers.worker import PoolPlan
+from reading_services.workers.worker import PoolSpec
+from reading_services.workers.worker_checks import needs_pickling, portable
 
 _ARENA = 1 << 32
 """The most bytes of shared memory for a worker. Memory is used only for batches on their way or still in use."""
@@ -92,11 +92,11 @@ class MultiProcessingReadingService(OnWorkers):
     def _window(self) -> Window:
         return Window(items_ahead(self.worker_prefetch_cnt, self.main_prefetch_cnt, self.num_workers))
 
-    def _pool_of(self, plan: PoolPlan) -> Pool:
+    def _pool_of(self, plan: PoolSpec) -> Pool:
         if self._context.get_start_method() == "fork":
             load_numpy()
         room = free_share(self.num_workers) if self.arena_bytes is None else self.arena_bytes
-        return Pool(plan, Processes(plan, self._context, room))
+        return Pool(plan, ProcessHost(plan, self._context, room))
 
     def initialize_iteration(self, seed_generator: Any, iter_reset_fn: ResetFn | None = None) -> ResetFn | None:
         if self.num_workers == 0:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from reading_services.interface.service import EpochFn, InitFn
 from reading_services.workers.pool import Pool
 from reading_services.workers.service import OnWorkers, service
-from reading_services.workers.thread_place import Threads
+from reading_services.workers.thread_host import ThreadHost
 from reading_services.workers.transport.protocol import Window
-from reading_services.workers.worker import PoolPlan
+from reading_services.workers.worker import PoolSpec
 
 
 @service
@@ -42,5 +42,5 @@ class ThreadingReadingService(OnWorkers):
     def _window(self) -> Window:
         return Window(items=max(1, self.prefetch_cnt), small=0, messages=0)
 
-    def _pool_of(self, plan: PoolPlan) -> Pool:
-        return Pool(plan, Threads(plan))
+    def _pool_of(self, plan: PoolSpec) -> Pool:
+        return Pool(plan, ThreadHost(plan))

@@ -21,8 +21,8 @@ from typing import Any, TypeAlias, cast, get_args
 
 from datapipes.errors import GraphError
 from datapipes.iter import IterableWrapper
-from datapipes.parts.sharding import shard_length
 from datapipes.ranks.topics import Uneven
+from datapipes.sharding.sharding import shard_length
 from loader2 import DataLoader2
 from reading_services import (
     PADDING,

@@ -23,7 +23,7 @@ import datapipes.map
 import loader2
 import reading_services
 from datapipes.description.parameters import described
-from datapipes.description.pipe import Composed
+from datapipes.description.pipe import ComposedOperator
 from datapipes.errors import LengthUnknown
 from datapipes.fluent import IterMethods, MapMethods, operators_of
 from datapipes.graph import find_dps, traverse_dps
@@ -151,7 +151,9 @@ def test_overloads_take_what_their_operator_takes() -> None:
 
 @pytest.mark.parametrize(("base", "name", "operator"), OPERATORS)
 def test_an_operator_prints_as_its_method(base: type, name: str, operator: Any) -> None:
-    assert isinstance(operator, Composed) or operator._fluent == name, f"_fluent of {operator} is the method's name"
+    assert isinstance(operator, ComposedOperator) or operator._fluent == name, (
+        f"_fluent of {operator} is the method's name"
+    )
 
 
 @pytest.mark.parametrize(("base", "name", "operator"), OPERATORS)

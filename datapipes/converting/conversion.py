@@ -14,10 +14,10 @@ from datapipes.description.pipe import IterDataPipe, MapDataPipe, operator
 from datapipes.description.printing import chain, stage
 from datapipes.description.structure import is_stream
 from datapipes.errors import BadArgumentType
-from datapipes.operators.checks import length_of, needs_callable
-from datapipes.position.cells import Given
+from datapipes.operator_support.checks import length_of, needs_callable
+from datapipes.position.cells import CountCell
 from datapipes.position.opening import Opening
-from datapipes.rewriting.gathering import Rows, at_once
+from datapipes.rewriting.gathering import RowStream, at_once
 from datapipes.rewriting.pushdown import Positions
 
 T_co = TypeVar("T_co", covariant=True)
@@ -51,12 +51,12 @@ class MapToIterConverter(IterDataPipe[T_co]):
         self.indices = keys_of("to_iter_datapipe", datapipe, indices)
 
     def _open(self, at: Opening) -> Iterator[T_co]:
-        return self._elements(at.cell(Given))
+        return self._elements(at.cell(CountCell))
 
     def _origin(self, i: int) -> tuple[object, Any]:
         return self.datapipe, self.indices[i]
 
-    def _elements(self, given: Given) -> Iterator[T_co]:
+    def _elements(self, given: CountCell) -> Iterator[T_co]:
         given.origin = self._origin
         for index in given.following(self.indices):
             try:
@@ -73,8 +73,8 @@ class MapToIterConverter(IterDataPipe[T_co]):
     def _at(self, i: int) -> T_co:
         return self.datapipe[self.indices[i]]
 
-    def _positions(self) -> Rows:
-        return Rows(Positions(self), self, at_once(self.datapipe, self.indices))
+    def _positions(self) -> RowStream:
+        return RowStream(Positions(self), self, at_once(self.datapipe, self.indices))
 
     def __len__(self) -> int:
         return len(self.indices)

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from datapipes.position.opening import Opening
     from datapipes.position.seeds import Run
     from datapipes.position.steps import Step
-    from datapipes.rewriting.gathering import Rows
+    from datapipes.rewriting.gathering import RowStream
 
 
 T_co = TypeVar("T_co", covariant=True)
@@ -116,9 +116,9 @@ class Named:
     _identified_by: ClassVar[str | None] = None  # the attribute whose elements positions count
     _hub: ClassVar[bool] = False  # whether several consumers share one position of this stage
     _commutes: ClassVar[bool] = False  # whether it is one to one and in order, without a step
-    _hands_on: ClassVar[bool] = False  # whether it gives only elements of its input, unchanged
-    _alone: str | None = None  # why no other stage may read the stages above, and what to do
-    _runs_ahead: ClassVar[bool] = False  # whether it has a thread; reading by position would bypass it
+    _passes_through: ClassVar[bool] = False  # whether it gives only elements of its input, unchanged
+    _exclusive_because: str | None = None  # why no other stage may read the stages above, and what to do
+    _prefetches: ClassVar[bool] = False  # whether it has a thread; reading by position would bypass it
     _shuffles: ClassVar[bool] = False  # whether it orders elements independently of their values
     _lists: ClassVar[bool] = False  # whether it gives the paths of files; these fit into memory
     _stream_key: ClassVar[tuple[type, ...] | None] = (
@@ -190,7 +190,7 @@ class Named:
                 pass
         from datapipes.description import passes
         from datapipes.description.structure import sources_first
-        from datapipes.parts.group import telling
+        from datapipes.sharding.group import telling
 
         reduced = cast("tuple[Any, ...]", super().__reduce_ex__(protocol))
         return passes.telling(self, telling(sources_first(self, reduced, _is_pickled_as_usual)))
@@ -299,11 +299,11 @@ class IterDataPipe(Named, IterMethods[T_co], IterableDataset[T_co]):
         """Return this stage as a step of a loop if it handles single elements and keeps no position, else None."""
         return None
 
-    def _in_run(self, run: Run) -> IterDataPipe[Any]:
+    def _rewritten_for_run(self, run: Run) -> IterDataPipe[Any]:
         """Return the stage that a session opens in place of this one, whose inputs have been replaced."""
         return self
 
-    def _positions(self) -> Rows | None:
+    def _positions(self) -> RowStream | None:
         """Return the rows of a collection that this stream reads, if this stage and those above do nothing else."""
         return None
 
@@ -322,7 +322,7 @@ class IterDataPipe(Named, IterMethods[T_co], IterableDataset[T_co]):
         """Return whether a source can return the element at any position without a call or a copy."""
         return False
 
-    def _given_as(self) -> tuple[Named, int] | None:
+    def _unpacked_from(self) -> tuple[Named, int] | None:
         """Return the result of the call that returned this stage in a list of several, and its index; or None."""
         return None
 
@@ -444,7 +444,7 @@ def functional_datapipe(name: str, enable_df_api_tracing: bool = False) -> Calla
     return decorate
 
 
-class Composed(type):
+class ComposedOperator(type):
     """Metaclass of operators that are functions: classes for ``isinstance`` and pickling, functions when called."""
 
     __wrapped__: Callable[..., Any]
@@ -477,11 +477,11 @@ def composed(function: F) -> F:
     if function.__doc__:
         kept["__doc__"] = with_shared(function.__doc__, function)
     kept["__firstlineno__"] = function.__code__.co_firstlineno  # Python 3.13 and later find the source by it
-    return cast("F", Composed(function.__name__, (), {**kept, "__wrapped__": function}))
+    return cast("F", ComposedOperator(function.__name__, (), {**kept, "__wrapped__": function}))
 
 
 @operator
-class MadeElsewhere(IterDataPipe[T_co]):
+class RemoteGraph(IterDataPipe[T_co]):
     """A stream that is made of ``graph`` elsewhere. Its length follows from that of ``graph``, or is not known."""
 
     _stands_for: ClassVar[str | None] = "graph"

@@ -41,17 +41,17 @@ def chain(pipe: object) -> str:
     >>> IterableWrapper(range(9)).filter(bool).batch(4, drop_last=True)
     IterableWrapper(range(0, 9)).filter(bool).batch(4, drop_last=True)
     """
-    return _chain(pipe, _Room(_MOST_STAGES, _MOST_NESTED))
+    return _chain(pipe, _PrintLimits(_MOST_STAGES, _MOST_NESTED))
 
 
 def stage(pipe: object) -> str:
     """Return one stage without the stages above it, such as ``.batch(4, drop_last=True)``."""
-    return _call(pipe, _Room(0, 0))
+    return _call(pipe, _PrintLimits(0, 0))
 
 
 def argument(value: object) -> str:
     """Return a value as a short argument of a call: ``4``, ``<double at train.py:7>``."""
-    return _value(value, _Room(0, 0))
+    return _value(value, _PrintLimits(0, 0))
 
 
 def on_any_machine(graph: structure.Pipe) -> str:
@@ -95,14 +95,14 @@ def operator_calls() -> dict[str, str]:
 
 
 @dataclass(slots=True)
-class _Room:
+class _PrintLimits:
     """Limits on printing a graph: the stages left, and the levels of nesting left."""
 
     stages: int
     levels: int
 
 
-def _chain(pipe: object, room: _Room) -> str:
+def _chain(pipe: object, room: _PrintLimits) -> str:
     """Return the expression for a graph. A loop walks up the first input of each stage."""
     calls = []
     while True:
@@ -135,11 +135,11 @@ def _child(pipe: structure.Pipe) -> tuple[object, int] | None:
     hub = structure.hub_of(pipe)
     if hub is not None:
         return hub, vars(pipe)["instance_id"]
-    given: tuple[object, int] | None = pipe._given_as() if structure.is_native(pipe) else None
+    given: tuple[object, int] | None = pipe._unpacked_from() if structure.is_native(pipe) else None
     return given
 
 
-def _call(pipe: object, room: _Room) -> str:
+def _call(pipe: object, room: _PrintLimits) -> str:
     pipe = as_written(pipe)
     if isinstance(text := _stands_for(pipe), str):
         return text
@@ -159,7 +159,7 @@ def _parameters(cls: type) -> Sequence[Parameter]:
         return []
 
 
-def _arguments(pipe: object, skip_source: bool, room: _Room) -> list[str]:
+def _arguments(pipe: object, skip_source: bool, room: _PrintLimits) -> list[str]:
     """Return the arguments of the constructor call, read back from the attributes of the same names."""
     shown: list[str] = []
     values = structure.attributes(pipe)
@@ -194,15 +194,15 @@ def _same(value: object, default: object) -> bool:
     return comparable and type(value) is type(default) and bool(value == default)
 
 
-def _named(name: str, value: Any, room: _Room) -> str:
+def _named(name: str, value: Any, room: _PrintLimits) -> str:
     return f"{name}={_secret_or_value(name, value, room)}"
 
 
-def _secret_or_value(name: str, value: Any, room: _Room) -> str:
+def _secret_or_value(name: str, value: Any, room: _PrintLimits) -> str:
     return SECRET if is_secret(name, value) else _value(value, room)
 
 
-def _value(value: Any, room: _Room) -> str:
+def _value(value: Any, room: _PrintLimits) -> str:
     if value is _MISSING:
         return "..."  # a class that keeps its argument under another name, or not at all
     if structure.is_pipe(value):
@@ -224,7 +224,7 @@ def _value(value: Any, room: _Room) -> str:
     return shortened(value)
 
 
-def _inner_chain(pipe: object, room: _Room) -> str:
+def _inner_chain(pipe: object, room: _PrintLimits) -> str:
     if room.stages <= 0 or room.levels <= 0:
         return "..."
     room.levels -= 1
@@ -233,7 +233,7 @@ def _inner_chain(pipe: object, room: _Room) -> str:
     return text
 
 
-def _collection(held: Any, room: _Room) -> str:
+def _collection(held: Any, room: _PrintLimits) -> str:
     """Return a collection that contains pipes, as text."""
     if isinstance(held, dict):
         return f"{{{', '.join(f'{_value(key, room)}: {_value(item, room)}' for key, item in held.items())}}}"

@@ -79,7 +79,7 @@ def is_hub_class(cls: type) -> bool:
 
 @of_class
 def is_replaced_class(cls: type) -> bool:
-    return is_native_class(cls) and cls._in_run is not IterDataPipe._in_run  # type: ignore[attr-defined]  # it has one
+    return is_native_class(cls) and cls._rewritten_for_run is not IterDataPipe._rewritten_for_run  # type: ignore[attr-defined]  # it has one
 
 
 @of_class
@@ -499,7 +499,7 @@ def place_of(pipe: Pipe) -> int:
     return int(pipe.__dict__["_place"])
 
 
-class _Above:
+class _PickledFirst:
     """The stages above the first pipe to be pickled. It lives as long as the pickler."""
 
     def __init__(self, stages: list[Pipe]) -> None:
@@ -512,7 +512,7 @@ class _Above:
 
 class _Pickling(threading.local):
     def __init__(self) -> None:
-        self.under_way: WeakSet[_Above] = WeakSet()
+        self.under_way: WeakSet[_PickledFirst] = WeakSet()
 
 
 _here = _Pickling()
@@ -525,7 +525,7 @@ def sources_first(pipe: Pipe, reduced: tuple[Any, ...], usual: Callable[[Pipe], 
     stages = walk(pipe, inputs=lambda stage: parents(stage) if usual(stage) else [])
     if len(stages) <= _SHALLOW:
         return reduced
-    above = _Above(stages[:-1])
+    above = _PickledFirst(stages[:-1])
     _here.under_way.add(above)
     make, arguments, *rest = reduced
     return _after, (above, make, arguments), *rest

@@ -67,7 +67,7 @@ def encode(elements: object, *, what: str, places: StreamOpener | None = None) -
     if (sys.version_info >= (3, 14) or sys.getrecursionlimit() > MOST_DEPTH) and _is_too_deep(elements):
         raise UnsavableElement(f"{what}: {_TOO_DEEP}")
     file = io.BytesIO()
-    packer = _Packer(file, places)
+    packer = _ElementPickler(file, places)
     try:
         packer.dump(elements)
     except MemoryError:
@@ -119,7 +119,7 @@ def rebuild(*parts: object) -> object:
     raise UnsafeState("load encoded elements with datapipes.elements.decode")
 
 
-class _Packer(pickle.Pickler):
+class _ElementPickler(pickle.Pickler):
     """Pickler that reduces everything but plain values to a call of ``rebuild``."""
 
     def __init__(self, file: io.BytesIO, places: StreamOpener | None) -> None:
@@ -150,7 +150,7 @@ class _Packer(pickle.Pickler):
             return rebuild, (kind, *parts), None, items, pairs
         if cls is StreamWrapper:
             return rebuild, stream_parts(obj, self._places)
-        parts, state = element_classes.parts_of(obj)
+        parts, state = element_classes.fields_of(obj)
         return rebuild, parts, state
 
 

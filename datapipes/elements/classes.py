@@ -103,7 +103,7 @@ def _built_in_base(cls: type) -> type:
     )
 
 
-def parts_of(obj: Any) -> tuple[tuple[Any, ...], Any]:
+def fields_of(obj: Any) -> tuple[tuple[Any, ...], Any]:
     """Return the arguments of ``make``, and those of ``fill`` or None, that rebuild an object of an allowed class."""
     cls: Any = type(obj)
     if not is_allowed(cls):

@@ -47,7 +47,7 @@ PopTorch's own (``poptorch.Error`` and its kin) are in ``reading_services.ipu.na
 
 Each class is also the built-in type that was raised for the error before. ``BadArgument`` is a ``ValueError`` and an
 ``AssertionError``. An exception of a user's own function is none of these: it keeps its type and traceback, and gains a
-note (see ``datapipes.position.blame``).
+note (see ``datapipes.position.error_notes``).
 """
 
 from __future__ import annotations

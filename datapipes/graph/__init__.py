@@ -24,7 +24,7 @@ from datapipes.graph.settings import (
     set_datapipes_seed,
     set_graph_random_seed,
 )
-from datapipes.parts.sharding import SHARDING_PRIORITIES
+from datapipes.sharding.sharding import SHARDING_PRIORITIES
 
 with lazy_imports(__name__):
     from datapipes.graph.drawing import to_graph as to_graph

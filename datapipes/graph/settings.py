@@ -15,8 +15,8 @@ from datapipes.description import structure
 from datapipes.description.structure import Pipe
 from datapipes.errors import GraphError
 from datapipes.graph.editing import DataPipeGraph, breadth_first, depth_first, traverse_dps
-from datapipes.parts.sharding import SHARDING_PRIORITIES
 from datapipes.position import user_classes
+from datapipes.sharding.sharding import SHARDING_PRIORITIES
 
 
 class Seeds(Protocol):

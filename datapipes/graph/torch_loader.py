@@ -21,10 +21,10 @@ from datapipes.description import structure
 from datapipes.description.pipe import IterDataPipe, MapDataPipe
 from datapipes.errors import BadArgument
 from datapipes.graph.settings import apply_sharding, apply_shuffle_settings, is_shuffler
-from datapipes.parts.group import ranks
-from datapipes.parts.sharding import SHARDING_PRIORITIES
 from datapipes.position.torch_worker import begin_epoch
 from datapipes.position.user_classes import is_sharding
+from datapipes.sharding.group import ranks
+from datapipes.sharding.sharding import SHARDING_PRIORITIES
 
 
 def lend_shuffling_and_lengths() -> None:
@@ -111,7 +111,7 @@ def _shuffled(graph: structure.Pipe, shuffle: bool) -> structure.Pipe:
 def _counting(by_torch: Callable[[Any], int]) -> Callable[[Any], int]:
     @wraps(by_torch)
     def __len__(self: Any) -> int:
-        parts = parts_of(self.dataset, max(1, self.num_workers)) if isinstance(self.dataset, IterDataPipe) else None
+        parts = fields_of(self.dataset, max(1, self.num_workers)) if isinstance(self.dataset, IterDataPipe) else None
         if parts is None:
             return by_torch(self)
         size: int = self.batch_size or 1
@@ -120,7 +120,7 @@ def _counting(by_torch: Callable[[Any], int]) -> Callable[[Any], int]:
     return __len__
 
 
-def parts_of(graph: structure.Pipe, workers: int) -> list[int] | None:
+def fields_of(graph: structure.Pipe, workers: int) -> list[int] | None:
     """Return the length of the shard of each worker of this rank, or None if the graph's own length applies.
 
     Stages below the ``sharding_filter`` round in each worker: 18 rows in batches of 4 are 5 batches, but 3 + 3 with two
@@ -132,7 +132,7 @@ def parts_of(graph: structure.Pipe, workers: int) -> list[int] | None:
     (5, 6)
     """
     from datapipes.iter.elements.numbering import LengthSetter
-    from datapipes.operators.checks import length_of
+    from datapipes.operator_support.checks import length_of
 
     stages, here = structure.walk(graph), ranks()
     sharded = set(chain(*(vars(stage).get("groups") or () for stage in stages)))  # by a call of apply_sharding

@@ -47,7 +47,7 @@ R = TypeVar("R")
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class InForce:
+class ProgramSwitch:
     """A program-wide switch, on from the moment that it is made, or within a ``with`` block."""
 
     in_force: ClassVar[bool] = False
@@ -63,7 +63,7 @@ class InForce:
         type(self).in_force = self._before
 
 
-class guaranteed_datapipes_determinism(InForce):
+class guaranteed_datapipes_determinism(ProgramSwitch):
     """A guard: while it is in force, making a pipe that is marked ``non_deterministic`` is an error.
 
     >>> @non_deterministic
@@ -159,7 +159,7 @@ def argument_validation(f: Callable[P, R]) -> Callable[P, R]:
     return checked
 
 
-class runtime_validation_disabled(InForce):
+class runtime_validation_disabled(ProgramSwitch):
     """A guard: while it is in force, ``runtime_validation`` checks nothing."""
 
 

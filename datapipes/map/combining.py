@@ -14,7 +14,7 @@ from datapipes.description.pipe import MapDataPipe, composed, operator
 from datapipes.description.printing import stage
 from datapipes.errors import BadArgument, BadArgumentType, GraphError
 from datapipes.map.mapping import Mapper
-from datapipes.operators.checks import length_of, needs
+from datapipes.operator_support.checks import length_of, needs
 
 T_co = TypeVar("T_co", covariant=True)
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal, TypeAlias
 
 from datapipes.description.pipe import MapDataPipe, operator
 from datapipes.messages.extras import needed
-from datapipes.operators.checks import needs
+from datapipes.operator_support.checks import needs
 
 IMAGES = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
 

@@ -10,7 +10,7 @@ from datapipes.description.pipe import MapDataPipe, operator
 from datapipes.description.printing import stage
 from datapipes.elements.chunk import DataChunk
 from datapipes.messages.where import where
-from datapipes.operators.checks import length_of, needs_callable, needs_count, source_length
+from datapipes.operator_support.checks import length_of, needs_callable, needs_count, source_length
 
 R_co = TypeVar("R_co", covariant=True)
 

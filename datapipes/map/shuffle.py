@@ -9,10 +9,10 @@ from datapipes.converting.conversion import keys_of
 from datapipes.description import structure
 from datapipes.description.indexed import Indexed
 from datapipes.description.pipe import IterDataPipe, MapDataPipe, operator
-from datapipes.operators.random_order import Permutation, Shuffling
-from datapipes.position.cells import Given
+from datapipes.operator_support.random_order import Permutation, Shuffling
+from datapipes.position.cells import CountCell
 from datapipes.position.opening import Opening
-from datapipes.rewriting.gathering import Rows, at_once
+from datapipes.rewriting.gathering import RowStream, at_once
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -40,13 +40,13 @@ class Shuffler(Shuffling, IterDataPipe[T_co]):
         self.indices = keys_of("shuffle", datapipe, indices)
 
     def _open(self, at: Opening) -> Iterator[T_co]:
-        return self._elements(self._order(at.seed(self._seed)), at.cell(Given))
+        return self._elements(self._order(at.seed(self._seed)), at.cell(CountCell))
 
     def _order(self, seed: int) -> Sequence[int]:
         """Return the positions in ``indices`` in the order in which they are read."""
         return Permutation(len(self.indices), seed) if self._enabled else range(len(self.indices))
 
-    def _elements(self, order: Sequence[int], given: Given) -> Iterator[T_co]:
+    def _elements(self, order: Sequence[int], given: CountCell) -> Iterator[T_co]:
         datapipe, indices = self.datapipe, self.indices
         given.origin = lambda i: self._origin(order[i])
         for position in given.following(order):
@@ -67,11 +67,11 @@ class Shuffler(Shuffling, IterDataPipe[T_co]):
     def _indexed(self) -> Indexed | None:
         return None if self._enabled else Indexed(len(self.indices), self._at)
 
-    def _positions(self) -> Rows:
+    def _positions(self) -> RowStream:
         order = object.__new__(ShuffledPositions)
         structure.fill(order, self, lambda parent: parent)
         rows = structure.with_parents(self, lambda parent: parent).set_shuffle(False)
-        return Rows(order, rows, at_once(self.datapipe, self.indices))
+        return RowStream(order, rows, at_once(self.datapipe, self.indices))
 
     def __len__(self) -> int:
         return len(self.indices)
@@ -84,7 +84,7 @@ class ShuffledPositions(Shuffler[Any]):
     _block: int | None = None  # number of positions in one tensor; None: single positions
 
     def _open(self, at: Opening) -> Iterator[Any]:
-        given, order = at.cell(Given), self._order(at.seed(self._seed))
+        given, order = at.cell(CountCell), self._order(at.seed(self._seed))
         given.origin = lambda i: self._origin(order[i])
         if self._block is None:
             return given.following(order)

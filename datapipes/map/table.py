@@ -18,7 +18,7 @@ from datapipes.errors import BadArgument, BadArgumentType
 from datapipes.iter.formats.tables import shaped
 from datapipes.memory import batches
 from datapipes.messages.extras import needed
-from datapipes.operators.checks import needs
+from datapipes.operator_support.checks import needs
 
 
 @operator

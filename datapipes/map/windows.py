@@ -6,8 +6,8 @@ from typing import Any, ClassVar, TypeVar
 
 from datapipes.description.pipe import MapDataPipe, operator
 from datapipes.description.printing import stage
-from datapipes.operators.checks import length_of, needs_count, source_length
-from datapipes.operators.windows import windows_in
+from datapipes.operator_support.checks import length_of, needs_count, source_length
+from datapipes.operator_support.windows import windows_in
 
 T_co = TypeVar("T_co", covariant=True)
 

@@ -12,7 +12,7 @@ from datapipes.messages.warnings import warn
 T_co = TypeVar("T_co", covariant=True)
 
 
-class Elements(Protocol[T_co]):
+class KeyedElements(Protocol[T_co]):
     """Sized collection with elements by key: a list, a dict, a tensor, an array, a Dataset of torch."""
 
     def __getitem__(self, key: Any, /) -> T_co: ...
@@ -35,7 +35,7 @@ class SequenceWrapper(MapDataPipe[T_co]):
 
     _identified_by: ClassVar[str | None] = "sequence"
 
-    sequence: Elements[T_co]
+    sequence: KeyedElements[T_co]
     deepcopy: bool = True
 
     def __post_init__(self) -> None:

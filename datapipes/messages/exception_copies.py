@@ -24,7 +24,7 @@ def trace_of(error: BaseException) -> str:
     return '"""\n' + "".join(traceback.format_exception(error)) + '"""'
 
 
-def parts_of(error: E) -> tuple[type[E], Any, tuple[Any, ...], Any]:
+def fields_of(error: E) -> tuple[type[E], Any, tuple[Any, ...], Any]:
     """Return the class of an exception, its builtin base class, its arguments and its attributes."""
     kind = type(error)
     builtin: Any = next(base for base in kind.__mro__ if base.__module__ == "builtins")
@@ -38,7 +38,7 @@ def put_together(kind: type[E], builtin: Any, arguments: tuple[Any, ...], state:
     >>> class Lost(ValueError):
     ...     def __init__(self, name, place):
     ...         super().__init__(f"{name} is not at {place}")
-    >>> put_together(*parts_of(Lost("x", 3)))
+    >>> put_together(*fields_of(Lost("x", 3)))
     Lost('x is not at 3')
     """
     error: E = builtin.__new__(kind, *arguments)
@@ -54,7 +54,7 @@ def twin_of(error: E) -> E:
     A raised exception collects frames and keeps them alive. So the thread gets an object of its own, with the
     traceback, cause and context so far.
     """
-    twin = put_together(*parts_of(error))
+    twin = put_together(*fields_of(error))
     twin.__cause__, twin.__context__ = error.__cause__, error.__context__
     twin.__suppress_context__ = error.__suppress_context__
     return twin.with_traceback(error.__traceback__)

@@ -2,7 +2,7 @@
 
 The type, the traceback and the other attributes of the error are kept. The place comes before its message, or after it
 if the message is not stored as text. This is for errors in data. An exception of a user's function gains a note instead
-(``datapipes.position.blame``).
+(``datapipes.position.error_notes``).
 """
 
 from __future__ import annotations

@@ -78,7 +78,7 @@ def element_shown(element: object) -> str:
     return text if len(text) <= _MOST_OF_ELEMENT else f"{text[: _MOST_OF_ELEMENT - 3]}..."
 
 
-class _Short(reprlib.Repr):
+class _ShortRepr(reprlib.Repr):
     """Short reprs. reprlib's own sorts a whole dict or set to show four items, and prints a subclass of list whole."""
 
     def __init__(self, longest: int = 60) -> None:
@@ -118,12 +118,12 @@ class _Short(reprlib.Repr):
 
 
 _LIKE = {
-    list: _Short.repr_list,
-    tuple: _Short.repr_tuple,
-    dict: _Short.repr_dict,
-    set: _Short.repr_set,
-    frozenset: _Short.repr_frozenset,
-    deque: _Short.repr_deque,
+    list: _ShortRepr.repr_list,
+    tuple: _ShortRepr.repr_tuple,
+    dict: _ShortRepr.repr_dict,
+    set: _ShortRepr.repr_set,
+    frozenset: _ShortRepr.repr_frozenset,
+    deque: _ShortRepr.repr_deque,
 }
-_short = _Short()
-_of_element = _Short(longest=150)  # an error shows a path in full
+_short = _ShortRepr()
+_of_element = _ShortRepr(longest=150)  # an error shows a path in full

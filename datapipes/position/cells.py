@@ -26,15 +26,15 @@ from datapipes.description.printing import stage as printed
 from datapipes.elements import decode, encode
 from datapipes.elements.streams import rewound
 from datapipes.errors import StateError, UnsavableElement, consumes_element
-from datapipes.position.reopening import Places, Reopening
+from datapipes.position.reopening import StreamReopener, StreamStages
 
 if TYPE_CHECKING:
-    from datapipes.position.on_error import Faults
+    from datapipes.position.on_error import ToleratedErrors
 
 
 Table: TypeAlias = dict[int, Any]
 
-Part: TypeAlias = tuple[int, int]
+Completion: TypeAlias = tuple[int, int]
 """Completion: the number of elements so far, and at the end."""
 
 _PUT_BACK = -(1 << 40)
@@ -50,10 +50,10 @@ class Cell:
     """The position of one stage."""
 
     carries: ClassVar[bool] = False
-    is_quiet: ClassVar[bool] = True  # whether saving calls no code of a user's class, and waits for none
+    saves_without_user_code: ClassVar[bool] = True  # whether saving calls no code of a user's class, and waits for none
     stage: object = None  # the stage of this position
-    faults: Faults | None = None  # the errors that the stage has tolerated, if its policy tolerates any
-    reopening: Reopening | None = None  # the stages of the graph that open streams
+    faults: ToleratedErrors | None = None  # the errors that the stage has tolerated, if its policy tolerates any
+    reopening: StreamStages | None = None  # the stages of the graph that open streams
     origin: Callable[[int], tuple[object, Any]] | None = None
     """Returns the source of the n-th element, and its key, if the stage reads a source by key. Errors name the two."""
     above: ExitStack | None = None  # closes the stages above, if the thread of this cell has to do it
@@ -79,7 +79,7 @@ class Cell:
         """Return a table that replaces the live positions of the stages above, or None."""
         return None
 
-    def hold_still(self) -> AbstractContextManager[object]:
+    def freeze_above(self) -> AbstractContextManager[object]:
         """Stop the stages above from moving while their live positions are saved."""
         return nullcontext()
 
@@ -87,7 +87,7 @@ class Cell:
         """Return the number of elements that the stage has given, or None. Errors name an element by it."""
         return None
 
-    def part(self) -> Part | None:
+    def part(self) -> Completion | None:
         """Return the stage's completion if it knows its number of elements, although it has no length, or None."""
         return None
 
@@ -123,17 +123,19 @@ class Cell:
 
     def encode(self, elements: object) -> bytes:
         """Return buffered elements as bytes that are safe to load."""
-        places = Places(self.reopening.stages) if self.reopening is not None and not _without_streams.get() else None
+        places = (
+            StreamReopener(self.reopening.stages) if self.reopening is not None and not _without_streams.get() else None
+        )
         what, most, only_trying = f"the elements buffered by {self.label}", _at_most.get(), _only_trying.get()
         some = elements if most is None and not only_trying else _some_of(elements)
         data = encode(some, what=what, places=places)
         if most is not None and len(data) * _times(elements) > most:
-            raise TooLarge(f"{what} have more than {most:,} bytes, by an estimate from a few of them")
+            raise SnapshotTooLarge(f"{what} have more than {most:,} bytes, by an estimate from a few of them")
         return data if only_trying or some is elements else encode(elements, what=what, places=places)
 
     def decode_list(self, data: object) -> list[Any]:
         """Return the elements of a list that ``encode`` saved."""
-        places = None if self.reopening is None else Places(self.reopening.stages)
+        places = None if self.reopening is None else StreamReopener(self.reopening.stages)
         elements = decode(data, what=f"the elements buffered by {self.label}", places=places)
         if type(elements) is not list:
             raise StateError(f"expected a list of buffered elements, found {type(elements).__name__}")
@@ -154,7 +156,7 @@ def without_streams() -> Iterator[None]:
         _without_streams.set(before)
 
 
-class TooLarge(UnsavableElement):
+class SnapshotTooLarge(UnsavableElement):
     """The limit of ``at_most`` is exceeded by buffered elements."""
 
 
@@ -215,11 +217,11 @@ def table_of(cells: Sequence[tuple[int, Cell]]) -> Table:
         for place, cell in reversed(cells):
             if place not in table and not (isinstance(cell, PutBack) and cell.below & carrying):
                 if cell.carries:
-                    still.enter_context(cell.hold_still())
+                    still.enter_context(cell.freeze_above())
                     if (carried := cell.carried()) is not None:
                         carrying.add(place)
                         table.update(carried)
-                table[place] = cell.save() if cell.is_quiet or not _only_trying.get() else None
+                table[place] = cell.save() if cell.saves_without_user_code or not _only_trying.get() else None
     return table
 
 
@@ -240,7 +242,7 @@ def held_in(saved: Table | None) -> dict[int, bool]:
     return held
 
 
-def together(parts: Sequence[Part | None]) -> Part | None:
+def together(parts: Sequence[Completion | None]) -> Completion | None:
     """Return the completion of several streams together, or None if it is unknown for one of them."""
     known = [part for part in parts if part is not None]
     return (sum(done for done, _ in known), sum(of for _, of in known)) if len(known) == len(parts) else None
@@ -359,7 +361,7 @@ class PutBack(Cell):
         self._elements, self._counted = [], None
 
 
-class Given(Cell):
+class CountCell(Cell):
     """The position of a stage that is only a count of its elements."""
 
     def __init__(self) -> None:

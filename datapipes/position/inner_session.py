@@ -18,11 +18,11 @@ from datapipes.elements.streams import StreamWrapper
 from datapipes.errors import StateError, UnsavableElement
 from datapipes.position.cells import Cell, Counted, Table, count, fields, table
 from datapipes.position.opening import Opening
+from datapipes.position.position_history import SnapshotBudget, told
 from datapipes.position.session import Session, segment
-from datapipes.position.trail import Looking, told
 
 
-class InnerSession(Cell):
+class InnerSessionCell(Cell):
     """Position of an inner session: the last snapshot, and the number of elements since."""
 
     def __init__(self) -> None:
@@ -33,7 +33,7 @@ class InnerSession(Cell):
         self._since = 0
         self._behind = 0  # elements to skip in a session that was opened again
         self._hand: list[Any] = []  # the element that was taken and not handed on
-        self._looking = Looking()
+        self._looking = SnapshotBudget()
 
     def begin(self, at: Opening, source: Pipe) -> Session:
         """Return the session of the source. If there is none, open one at the last snapshot."""
@@ -97,7 +97,7 @@ class InnerSession(Cell):
             self._end(session)
         return self._is_known
 
-    def go_on_behind(self) -> None:
+    def skip_failed_element(self) -> None:
         """Skip the element at which the source has failed, since the last snapshot is from before it.
 
         If it failed at an element that was to be skipped, the session is opened again instead.

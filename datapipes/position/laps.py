@@ -20,7 +20,7 @@ ALONE = (
 """Why a stage that repeats its source must be its only reader. The stage's name is put in."""
 
 
-class Lap(Cell):
+class LapCell(Cell):
     """Position in repeated passes: the number of the lap, the position in it, and the errors of the laps before."""
 
     def __init__(self) -> None:

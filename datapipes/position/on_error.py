@@ -91,7 +91,7 @@ def _retries(policy: object) -> int:
     return 0 if found is None else int(found[1])
 
 
-class Faults:
+class ToleratedErrors:
     """The tolerated errors of one stage in one opening."""
 
     def __init__(self, pipe: Any) -> None:
@@ -193,13 +193,13 @@ class Faults:
         self._warned = self.tolerated > 0
 
 
-class StepFaults(Cell):
+class StepErrorsCell(Cell):
     """Position of a stage of one element at a time that tolerates errors: their counts."""
 
-    faults: Faults
+    faults: ToleratedErrors
 
     def __init__(self, pipe: Pipe) -> None:
-        self.faults = Faults(pipe)
+        self.faults = ToleratedErrors(pipe)
 
     def tolerant(self, step: Step) -> Step:
         """Return the stage's step, which absorbs its errors and counts its elements if that is needed."""

@@ -19,7 +19,7 @@ from datapipes.position.seeds import Run
 if TYPE_CHECKING:
     from datapipes.position.session import Session
     from datapipes.position.session_cells import SessionCells
-    from datapipes.position.steps import Groups
+    from datapipes.position.steps import BatchFiller
 
 C = TypeVar("C", bound=Cell)
 
@@ -56,7 +56,7 @@ class Opening:
         if not (consumes_element(error) or isinstance(error, GeneratorExit)):
             self.put_back(element)
 
-    def grouped(self, pipe: structure.Pipe, groups: Groups) -> Iterator[Any]:
+    def grouped(self, pipe: structure.Pipe, groups: BatchFiller) -> Iterator[Any]:
         """Return the elements of an input in batches. If the input is part of a loop, the loop fills the batches."""
         if self._session.cells.put_back(self.pipe) is not None:
             return groups.batches(self.source(pipe))
@@ -66,7 +66,7 @@ class Opening:
         """Return the opened form of a hub, such as the queues of a fork."""
         return self._session.opened[id(pipe)]
 
-    def is_apart(self) -> bool:
+    def is_detached(self) -> bool:
         """Return whether this stage is a hub that several sessions read, with a session of its own for its source."""
         return self.place in self._session.plan.detached
 
@@ -130,9 +130,9 @@ class Opening:
         """Return whether all readers of the stages above are above this stage, too. Only a hub can make this False."""
         return self._session.plan.is_private(self.pipe)
 
-    def above(self) -> Above | None:
+    def above(self) -> PositionsAbove | None:
         """Return the positions of all stages above this one, or None if another stage reads them, too."""
-        return Above(self._session.cells, self.place) if self.is_private() else None
+        return PositionsAbove(self._session.cells, self.place) if self.is_private() else None
 
     def mark(self) -> Callable[[], Table] | None:
         """Return a function that takes a snapshot of the stages above, or None if another stage reads them, too.
@@ -163,7 +163,7 @@ class Opening:
         return type(self._session).of(pipe, run, saved, is_inner=True)
 
 
-class Above:
+class PositionsAbove:
     """The positions of all stages above one stage."""
 
     __slots__ = ("_cells", "_found", "_known", "_loaded", "_place")

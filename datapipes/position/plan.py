@@ -21,9 +21,9 @@ from datapipes.description.structure import Pipe
 from datapipes.errors import GraphError
 from datapipes.position import user_classes
 from datapipes.position.cells import PutBack
-from datapipes.position.reopening import Reopening
+from datapipes.position.reopening import StreamStages
 from datapipes.position.seeds import Run
-from datapipes.position.source_identity import Sources
+from datapipes.position.source_fingerprints import SourceFingerprints
 
 
 class Plan:
@@ -50,8 +50,8 @@ class Plan:
         for stage in self._stages:
             structure.needs_parents(stage)
         self.end = whole = self._stages[-1]
-        self.sources = Sources(whole)
-        self.reopening = Reopening(whole)
+        self.sources = SourceFingerprints(whole)
+        self.reopening = StreamStages(whole)
         self._has_hubs = structure.has_hubs(self._stages)
         self.detached = self._find_detached() if self._has_hubs else frozenset[int]()
         self._inputs: dict[int, list[Pipe]] = {}
@@ -127,14 +127,14 @@ class Plan:
             for parent in structure.parents(stage):
                 if id(stage) in users and not structure.is_native(parent):
                     users.add(id(parent))
-                is_apart = id(stage) in users or (where == {None} and id(parent) not in inputs)
-                read_in[id(parent)] |= {(id(stage), id(parent))} if is_apart else where
+                is_detached = id(stage) in users or (where == {None} and id(parent) not in inputs)
+                read_in[id(parent)] |= {(id(stage), id(parent))} if is_detached else where
         return frozenset(detached)
 
     def _refuse_shared_inputs(self) -> None:
         """Raise GraphError if a stage must be the only reader of the stages above it, and another stage reads them."""
         for stage in structure.walk(self.end) if self._has_hubs else ():
-            why = stage._alone if structure.is_native(stage) else None
+            why = stage._exclusive_because if structure.is_native(stage) else None
             if why is not None and not self.is_private(stage):
                 raise GraphError(f"{stage!r} {why}")
 
@@ -270,7 +270,7 @@ def in_run(end: Pipe, opened: Sequence[Pipe], run: Run) -> Pipe:
     replaced = {structure.place_of(stage) for stage in opened if structure.is_replaced(stage)}
 
     def rule(stage: Pipe) -> Pipe:
-        return stage._in_run(run) if structure.place_of(stage) in replaced else stage
+        return stage._rewritten_for_run(run) if structure.place_of(stage) in replaced else stage
 
     return structure.rewrite(end, rule) if replaced else end
 

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from datapipes.description import structure
 from datapipes.description.indexed import indexed, only_source
-from datapipes.description.pipe import MadeElsewhere
+from datapipes.description.pipe import RemoteGraph
 from datapipes.description.printing import stage as printed
 from datapipes.elements.streams import Origin, StreamWrapper, can_seek
 from datapipes.errors import StateError
@@ -39,7 +39,7 @@ def origin_of(pipe: structure.Pipe, *key: str | int, source: Origin | None = Non
     return None if name is None else (name, key, source)
 
 
-class Reopening:
+class StreamStages:
     """The stages of a graph that open streams, by their labels."""
 
     def __init__(self, graph: structure.Pipe) -> None:
@@ -55,18 +55,18 @@ class Reopening:
                 for stage in structure.walk(graph):
                     if getattr(type(stage), "_stream_key", None) is not None and (name := label(stage)) is not None:
                         self._found[name] = stage
-                    elif isinstance(stage, MadeElsewhere):
+                    elif isinstance(stage, RemoteGraph):
                         graphs.append(stage.graph)
         return self._found
 
 
-class Places:
+class StreamReopener:
     """The streams that one saved buffer reopens. An archive is opened once for all of its members."""
 
     def __init__(self, stages: dict[str, structure.Pipe]) -> None:
         self._stages = stages
         self._archives: dict[tuple[str, Origin], Callable[..., StreamWrapper]] = {}
-        self._given: dict[str, _Given] = {}
+        self._given: dict[str, _KnownPaths] = {}
         self._opened: list[StreamWrapper] = []
 
     def knows(self, origin: Origin) -> bool:
@@ -118,7 +118,7 @@ class Places:
     def _must_be_given(self, name: str, stage: structure.Pipe, path: object) -> None:
         given = self._given.get(name)
         if given is None:
-            given = self._given[name] = _Given(stage)
+            given = self._given[name] = _KnownPaths(stage)
         if not given.may_be(path):
             raise StateError(f"{printed(stage)} reads no path {path!r:.200}, and opens no paths but those it reads")
 
@@ -128,12 +128,12 @@ class Places:
             stream.close()
 
 
-class _Given:
+class _KnownPaths:
     """The elements that a stage reads, looked up if that is possible."""
 
     def __init__(self, stage: structure.Pipe) -> None:
         source = only_source(stage)
-        while source is not None and (found := indexed(source)) is None and _hands_on(source):
+        while source is not None and (found := indexed(source)) is None and _passes_through(source):
             source = only_source(source)
         found = None if source is None else indexed(source)
         self._left: Iterator[Any] | None = None if found is None else map(found.at, range(found.length))
@@ -151,9 +151,9 @@ class _Given:
         return False
 
 
-def _hands_on(pipe: structure.Pipe) -> bool:
+def _passes_through(pipe: structure.Pipe) -> bool:
     """Return whether a stage only passes on elements of its input, in any order, and adds none."""
-    return structure.is_native(pipe) and bool(pipe._hands_on)
+    return structure.is_native(pipe) and bool(pipe._passes_through)
 
 
 def _steps(origin: Any) -> list[tuple[str, tuple[str | int, ...]]]:

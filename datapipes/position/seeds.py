@@ -96,7 +96,7 @@ class Run:
     errors: ErrorCounts = field(default_factory=ErrorCounts, compare=False, repr=False)
     """Counts of tolerated errors (``position.on_error``)."""
     hubs: dict[int, Any] = field(default_factory=dict, compare=False, repr=False)
-    """The hubs that more than one session of the run reads, by place (``datapipes.iter.combining.hub_apart``)."""
+    """The hubs that more than one session of the run reads, by place (``datapipes.iter.combining.detached_hub``)."""
     held: Mapping[int, bool] = field(default_factory=dict, compare=False, repr=False)
     """Stages that begin with elements, by place, and whether these are numbers (``cells.held_in``)."""
     iterators: WeakSet[Any] | None = field(default=None, compare=False, repr=False)

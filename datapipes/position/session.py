@@ -34,15 +34,15 @@ from datapipes.errors import ForkedIteration, GraphError, StateError, consumes_e
 from datapipes.messages.interrupts import CtrlCWaits, ShortInterrupts, cut
 from datapipes.messages.warnings import warn
 from datapipes.position import user_classes
-from datapipes.position.blame import add_note, note_opening
 from datapipes.position.cells import Cell, Table, held_in, unsavable
-from datapipes.position.on_error import LeftOut, StepFaults
+from datapipes.position.error_notes import add_note, note_opening
+from datapipes.position.on_error import LeftOut, StepErrorsCell
 from datapipes.position.opening import Opening
 from datapipes.position.plan import Plan
 from datapipes.position.seeds import Run
 from datapipes.position.session_cells import SessionCells
-from datapipes.position.steps import LONGEST, Groups, Step, loop
-from datapipes.position.user_positions import Replayed, close_unless_stuck
+from datapipes.position.steps import LONGEST, BatchFiller, Step, loop
+from datapipes.position.user_positions import ReplayCell, close_unless_stuck
 
 SessionPhase = Enum("SessionPhase", "NEW STUCK OPEN FAILED ENDED")
 
@@ -53,7 +53,7 @@ _DEEPEST = 11_000
 _UNITS = 3
 
 
-class _Run:
+class _StepChain:
     """Neighbouring stages of one element at a time, collected until another stage reads the last of them."""
 
     __slots__ = ("source", "stages", "steps")
@@ -158,18 +158,22 @@ class Session:
         else:
             source = plan.inputs(stage)[0]
             opened = self.opened[id(source)]
-            if not isinstance(opened, _Run) or len(opened.steps) == LONGEST or self.cells.put_back(stage) is not None:
-                opened = _Run(at.source(source))
+            if (
+                not isinstance(opened, _StepChain)
+                or len(opened.steps) == LONGEST
+                or self.cells.put_back(stage) is not None
+            ):
+                opened = _StepChain(at.source(source))
             if stage.on_error != "raise":
-                step = at.cell(partial(StepFaults, stage)).tolerant(step)
+                step = at.cell(partial(StepErrorsCell, stage)).tolerant(step)
             opened.steps.append(step)
             opened.stages.append(stage)
         return self._track(opened, stage)
 
-    def elements_of(self, stage: structure.Pipe, groups: Groups | None = None) -> Iterator[Any]:
+    def elements_of(self, stage: structure.Pipe, groups: BatchFiller | None = None) -> Iterator[Any]:
         """Return the iterator of an opened stage, for its one reader; in batches, if ``groups`` are given."""
         opened = self.opened[id(stage)]
-        if isinstance(opened, _Run):
+        if isinstance(opened, _StepChain):
             return self._track(loop(opened.source, opened.steps, opened.stages, groups), stage)
         return self._track(opened if groups is None else groups.batches(opened), stage)
 
@@ -206,7 +210,8 @@ class Session:
 
     def table(self) -> Table:
         """Return the position of every stage."""
-        self.iterator()
+        if self.phase is not SessionPhase.OPEN:
+            self.iterator()
         return self.cells.table()
 
     def problem(self) -> str | None:
@@ -279,7 +284,7 @@ class Session:
             self.was_interrupted = not consumes_element(error)
             self.cells.interrupted(error)
         if isinstance(error, Exception):  # and not Ctrl-C, which comes from no stage
-            raised = (cell.stage for cell in self.cells.values() if isinstance(cell, Replayed) and cell.raised)
+            raised = (cell.stage for cell in self.cells.values() if isinstance(cell, ReplayCell) and cell.raised)
             add_note(error, self.plan, self.cells, self.run, next(raised, None))
         self._stop()
 
@@ -339,7 +344,7 @@ def segments(session: Session) -> Iterator[Iterator[Any]]:
     return unbroken(lambda _: None if session.ended else segment(session, passes_over=True), ExitStack())
 
 
-def unbroken(part_of: Callable[[ExitStack], Iterator[Any] | None], closing: ExitStack) -> Iterator[Iterator[Any]]:
+def unbroken(worker_graph: Callable[[ExitStack], Iterator[Any] | None], closing: ExitStack) -> Iterator[Iterator[Any]]:
     """Call a function for one part of a stream after the other, until it returns None, and never raise.
 
     ``itertools.chain`` drops a source that raises, and would end there. An exception of the function, such as Ctrl-C,
@@ -349,19 +354,19 @@ def unbroken(part_of: Callable[[ExitStack], Iterator[Any] | None], closing: Exit
         part_of: The function. It gets ``closing`` and may add callbacks to it.
         closing: Closed at the end, or when the parts are dropped.
     """
-    parts = _unbroken(part_of, closing)
+    parts = _unbroken(worker_graph, closing)
     next(parts)  # from here on a signal finds it within its `try`
     return parts
 
 
-def _unbroken(part_of: Callable[[ExitStack], Iterator[Any] | None], closing: ExitStack) -> Iterator[Iterator[Any]]:
+def _unbroken(worker_graph: Callable[[ExitStack], Iterator[Any] | None], closing: ExitStack) -> Iterator[Iterator[Any]]:
     part: Iterator[Any] | None = iter(())
     with closing:
         while True:
             try:
                 while part is not None:
                     yield part
-                    part = part_of(closing)
+                    part = worker_graph(closing)
                 return
             except GeneratorExit:
                 raise

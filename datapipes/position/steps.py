@@ -21,7 +21,7 @@ from functools import lru_cache, partial
 from types import CodeType, TracebackType
 from typing import Any, Literal, Protocol
 
-from datapipes.position.on_error import SKIP, Faults
+from datapipes.position.on_error import SKIP, ToleratedErrors
 from datapipes.position.pandas_rows import is_series, rows_where
 
 LONGEST = 64
@@ -39,10 +39,10 @@ class Step:
 
     kind: StepKind
     fn: Callable[..., Any]
-    faults: Faults | None = None
+    faults: ToleratedErrors | None = None
 
 
-class Groups(Protocol):
+class BatchFiller(Protocol):
     """The cell of a ``batch``: batches of elements, and the batch that is being filled."""
 
     size: int
@@ -59,7 +59,9 @@ class Groups(Protocol):
         """Return the last batch, unless it is dropped."""
 
 
-def loop(source: Iterator[Any], steps: list[Step], stages: list[Any], groups: Groups | None = None) -> Iterator[Any]:
+def loop(
+    source: Iterator[Any], steps: list[Step], stages: list[Any], groups: BatchFiller | None = None
+) -> Iterator[Any]:
     """Return the elements of ``source`` after all ``steps``, in batches if ``groups`` is given.
 
     ``stages`` are the pipes of the steps.

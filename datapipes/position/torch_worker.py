@@ -29,11 +29,11 @@ from datapipes.description import passes, structure
 from datapipes.description.pipe import IterDataPipe
 from datapipes.description.printing import on_any_machine
 from datapipes.messages.warnings import warn
-from datapipes.parts.group import Ranks, ranks
-from datapipes.position.orphans import leaving_with
+from datapipes.position.parent_watch import leaving_with
 from datapipes.position.seeds import Run, draw_default_seed
 from datapipes.position.session import Session
 from datapipes.position.user_classes import is_sharding
+from datapipes.sharding.group import RankInfo, ranks
 
 _FETCHING = {_IterableDatasetFetcher.__init__.__code__, _IterableDatasetFetcher.fetch.__code__}
 """Code of torch's loader that reads the elements of a stream."""
@@ -56,7 +56,7 @@ def session_here(pipe: IterDataPipe[Any]) -> Session:
     if info is None and (whole is None or here.world == 1):
         return Session.of(pipe, Run(_seed_for(None if whole is None else dataset), passes=None, plain=True))
     if whole is None:
-        here = Ranks()  # a pipe that a function reads beside the dataset is not read alike by all ranks
+        here = RankInfo()  # a pipe that a function reads beside the dataset is not read alike by all ranks
     workers, worker = (1, 0) if info is None else (info.num_workers, info.id)
     shards, shard = workers * here.world, worker * here.world + here.rank
     if info is None:
@@ -107,7 +107,7 @@ def warn_of_copies(pipe: structure.Pipe, whole: structure.Pipe, workers: int, wo
     )
 
 
-def _next_epoch(pipe: structure.Pipe, info: Any, here: Ranks) -> tuple[int, int]:
+def _next_epoch(pipe: structure.Pipe, info: Any, here: RankInfo) -> tuple[int, int]:
     """Return the seed of a pipe in this worker, and the number of its next epoch."""
     if id(pipe) not in _begun:
         finalize(pipe, _begun.pop, id(pipe), None)

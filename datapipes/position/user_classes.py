@@ -8,7 +8,7 @@ belong to the session's run: ``for x in self.source_datapipe`` has the seeds and
 epoch, and part of the seeds of later epochs.
 
 The position of such a class is a count. A resume replays the class, and with it all stages above up to a hub
-(``datapipes.iter.combining.hub_apart``). A class with ``state_dict`` and ``load_state_dict`` is not replayed
+(``datapipes.iter.combining.detached_hub``). A class with ``state_dict`` and ``load_state_dict`` is not replayed
 (``datapipes.position.user_positions``).
 """
 
@@ -23,11 +23,11 @@ from datapipes.description.pipe import IterDataPipe
 from datapipes.description.printing import stage as printed
 from datapipes.description.user_iter import FRESH, PINNED, RUN
 from datapipes.errors import StateError
-from datapipes.parts.sharding import SHARDING_PRIORITIES
 from datapipes.position import own_generators
 from datapipes.position.own_generators import States
 from datapipes.position.seeds import Run
-from datapipes.position.user_positions import Remembered, Replayed
+from datapipes.position.user_positions import OwnStateCell, ReplayCell
+from datapipes.sharding.sharding import SHARDING_PRIORITIES
 
 if TYPE_CHECKING:
     from datapipes.position.opening import Opening
@@ -81,14 +81,16 @@ def pin_seed(pipe: structure.Pipe, seed: int) -> None:
 def start(pipe: structure.Pipe, at: Opening) -> Iterator[Any]:
     """Start a stage that has an ``__iter__`` of its own."""
     if saves_itself(pipe):
-        remembered = at.cell(Remembered)
+        remembered = at.cell(OwnStateCell)
         streams = [parent for parent in structure.parents(pipe) if structure.is_stream(parent)]
         elements = remembered.reading(pipe, [at.source(parent) for parent in streams])
-        opened = {id(parent): _Opened(parent, each, at.run) for parent, each in zip(streams, elements, strict=True)}
+        opened = {
+            id(parent): _OpenedInput(parent, each, at.run) for parent, each in zip(streams, elements, strict=True)
+        }
         _bind(pipe, at.run, at.seed(), {})
         structure.fill(pipe, pipe, lambda parent: opened.get(id(parent), parent))
         return remembered.start(pipe)
-    cell = at.cell(Replayed)
+    cell = at.cell(ReplayCell)
     stages = structure.walk(pipe)
     shards = shards_above(stages, at.run)
     run = cell.counting_errors(at.run)
@@ -103,7 +105,7 @@ def start(pipe: structure.Pipe, at: Opening) -> Iterator[Any]:
             inputs=lambda stage: [each for each in structure.parents(stage) if structure.place_of(each) not in hubs],
         )
         for hub in hubs.values():
-            hub.begins_anew(set(map(structure.place_of, read_by_it)))
+            hub.restart_readers(set(map(structure.place_of, read_by_it)))
     return cell.start(pipe)
 
 
@@ -176,7 +178,7 @@ def _begin_torchs_hub(stage: structure.Pipe) -> None:
         stage.__dict__["_valid_iterator_id"] = None  # the value of a pipe that was never iterated
 
 
-class _Opened(IterDataPipe[Any]):
+class _OpenedInput(IterDataPipe[Any]):
     """An input that the session has opened. Iterating it continues at its position."""
 
     _stands_for: ClassVar[str | None] = "opened_pipe"

@@ -23,15 +23,15 @@ from datapipes.description import structure
 from datapipes.elements import decode, encode
 from datapipes.elements.streams import rewound
 from datapipes.errors import StateError, UnsavableElement, consumes_element
-from datapipes.position.blame import told_of
 from datapipes.position.cells import AT_START, Cell, Counted, count, fields, skip, without_errors
+from datapipes.position.error_notes import told_of
 from datapipes.position.own_generators import States, packed, unpacked
 from datapipes.position.plain_values import plain_values, warn_of_changes
+from datapipes.position.position_history import Lost, loaded_waiting, saved_waiting
 from datapipes.position.seeds import ErrorCounts, Run
-from datapipes.position.trail import Lost, loaded_waiting, saved_waiting
 
 
-class Replayed(Cell):
+class ReplayCell(Cell):
     """Position of a plain class, for a replay: the number of elements given, and the counts at which it raised."""
 
     def __init__(self) -> None:
@@ -202,10 +202,10 @@ def _attempt(step: Callable[[], Any]) -> Exception | None:
     return None
 
 
-class Remembered(Cell):
+class OwnStateCell(Cell):
     """Position of a class with a ``state_dict``, and the elements that it takes again from its inputs."""
 
-    is_quiet = False
+    saves_without_user_code = False
 
     def __init__(self) -> None:
         self._pipe: structure.Pipe = None

@@ -16,8 +16,8 @@ from typing import Any, Final
 from datapipes.elements.streams import holds_stream
 from datapipes.errors import GraphError, StateError
 from datapipes.position.cells import Table, skip
+from datapipes.position.position_history import PositionHistory
 from datapipes.position.session import Session, segment
-from datapipes.position.trail import Trail
 
 BLOCK: Final = 0.025
 """Target duration of reading a block, in seconds."""
@@ -32,7 +32,7 @@ _FEW: Final = 32
 """Number of elements that are read between two looks at the clock, since they may have become slow."""
 
 
-class Blocks:
+class ReadAheadBuffer:
     """Read-ahead buffer: the elements that were read and not yet handed on."""
 
     def __init__(self) -> None:
@@ -42,7 +42,7 @@ class Blocks:
         self.error: Exception | None = None  # takes the place of the element after those ahead
         self.since = 0  # the number of elements to skip: they were handed on before a state was saved
         self.lap = 0
-        self.trail: Trail[tuple[int, Table]] = Trail()  # laps, and tables of them
+        self.trail: PositionHistory[tuple[int, Table]] = PositionHistory()  # laps, and tables of them
         self.inside: Table | None = None  # the loaded table of a lap
         self._lap_began = 0  # the number of elements read before the lap
         self._lap_ended = False
@@ -116,7 +116,7 @@ class Blocks:
         if self._session is not None:
             self.source, self._mark = segment(self._session), self._session.table
         if not self.ahead and self.error is None:
-            self.trail = Trail()  # older snapshots lie before an error, or in another lap
+            self.trail = PositionHistory()  # older snapshots lie before an error, or in another lap
             self._look(self.read - self.since, must=True)
 
     def _look(self, upto: int, must: bool = False) -> None:

@@ -40,7 +40,7 @@ class Topic(Protocol):
         """Return the ranks whose report keeps all other ranks waiting."""
 
 
-class Facts:
+class EpochAgreement:
     """Topic before an epoch: whether all ranks are about to do the same, and rank 0's run for all of them."""
 
     @staticmethod
@@ -71,10 +71,10 @@ class Facts:
     def difference(verdict: RankReport) -> str:
         """Return the differences among the ranks as text. It is empty if there are none.
 
-        >>> talk = Facts()
+        >>> talk = EpochAgreement()
         >>> both = talk.merged([talk.report(0, (5, 0, False), {"graph": ".batch(8)"}),
         ...                     talk.report(1, (6, 0, False), {"graph": ".batch(4)"})])
-        >>> Facts.difference(talk.verdict(both))
+        >>> EpochAgreement.difference(talk.verdict(both))
         'graph: rank 0 has .batch(8); rank 1 has .batch(4)'
         """
         return "\n".join(

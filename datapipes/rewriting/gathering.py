@@ -3,9 +3,9 @@
 ``rows.batch(n).collate()`` reads n elements one after another and then copies them. If the rows are those of tensors,
 arrays or tables, or of a data set that returns several at once (torch's ``__getitems__``), batching and reading
 commute: positions are batched first, and then the rows at these positions are gathered. A session rewrites ``collate``
-with torch's own function in this way (``_in_run``). The stream above has to name its rows (``_positions``): a map-style
-pipe as a stream, or a part of it (``header``, ``skip``), shuffled or not, sharded or not. For tables, whose rows no
-user's code makes, ``batch`` alone reads its rows at once as well.
+with torch's own function in this way (``_rewritten_for_run``). The stream above has to name its rows (``_positions``):
+a map-style pipe as a stream, or a part of it (``header``, ``skip``), shuffled or not, sharded or not. For tables, whose
+rows no user's code makes, ``batch`` alone reads its rows at once as well.
 
 The elements and their order are the same, with one visible difference. If ``__getitems__`` raises, the whole batch is
 lost, as in torch's DataLoader, and ``header`` counts its rows. Rows that come as one tensor or array stay one.
@@ -31,7 +31,7 @@ Gather = Callable[[Any], Any]
 """Takes positions: a list of numbers, or a tensor of them."""
 
 
-class AtOnce(NamedTuple):
+class BatchAccess(NamedTuple):
     """Functions that make the rows at some positions in one call. None: rows can only be read one by one."""
 
     collated: Gather | None = None
@@ -40,21 +40,21 @@ class AtOnce(NamedTuple):
     """Returns the list of rows."""
 
 
-class Rows(NamedTuple):
+class RowStream(NamedTuple):
     """A stream of rows: a stream of positions, and the stream in which they are positions."""
 
     positions: Pipe
     rows: Pipe
-    at_once: AtOnce = AtOnce()
+    at_once: BatchAccess = BatchAccess()
 
-    def below(self, stage: Pipe) -> Rows:
+    def below(self, stage: Pipe) -> RowStream:
         """Return the same rows, at those of the positions that a stage hands on."""
         return self._replace(positions=structure.with_parents(stage, lambda _: self.positions))
 
 
-def rows_of(pipe: Pipe) -> Rows | None:
+def rows_of(pipe: Pipe) -> RowStream | None:
     """Return the rows of a collection that a stream reads, or None if it reads no rows of one."""
-    found: Rows | None = pipe._positions() if structure.is_native(pipe) else None
+    found: RowStream | None = pipe._positions() if structure.is_native(pipe) else None
     return found
 
 
@@ -63,20 +63,20 @@ def is_held(run: Run, stage: Pipe) -> bool:
     return False in [run.held.get(structure.place_of(each)) for each in structure.walk(stage)]
 
 
-def at_once(collection: Any, indices: Sequence[Any]) -> AtOnce:
+def at_once(collection: Any, indices: Sequence[Any]) -> BatchAccess:
     """Return the functions that read several elements of a collection, at positions in ``indices``, in one call."""
     if type(indices) is not range or (indices and min(indices[0], indices[-1]) < 0):
-        return AtOnce()
+        return BatchAccess()
     own = vars(type(collection))  # a subclass of a wrapper may return other rows
     if "_collated" in own:
-        found = AtOnce(collection._collated, collection._rows)
+        found = BatchAccess(collection._collated, collection._rows)
     else:
         given_as = own.get("_identified_by")
         data = collection if given_as is None else vars(collection)[given_as]
-        found = AtOnce(batches_of(data), _listed_by(data))
+        found = BatchAccess(batches_of(data), _listed_by(data))
     if indices == range(len(indices)):
         return found
-    return AtOnce(*[None if call is None else partial(_elsewhere, call, indices) for call in found])
+    return BatchAccess(*[None if call is None else partial(_elsewhere, call, indices) for call in found])
 
 
 def _elsewhere(call: Gather, indices: range, positions: Sequence[int]) -> Any:

@@ -1,9 +1,10 @@
 """Pushdown: a shard makes only its own elements, and they are those of the plain definition, in the same order.
 
 ``sharding_filter`` is defined as every n-th element of the stream above it. Read as written, each of n shards makes the
-whole of that stream. So a session with several shards rewrites its private copy of the graph (``_in_run``), by the
-rules of ``pushed``. Operators take part through ``_positions``, ``_is_free``, ``_shuffles`` and ``_commutes``. ``skip``
-is rewritten by the same rules, also in a run with one shard: its shard is the positions after the first ones.
+whole of that stream. So a session with several shards rewrites its private copy of the graph
+(``_rewritten_for_run``), by the rules of ``pushed``. Operators take part through ``_positions``, ``_is_free``,
+``_shuffles`` and ``_commutes``. ``skip`` is rewritten by the same rules, also in a run with one shard: its shard is the
+positions after the first ones.
 
 Stages keep their places, and with them their seeds and cells. Positions take the place of the stream that they replace.
 A shuffle stays above the filter, where all shards share its seed. An element that raises keeps its position: only its
@@ -20,13 +21,13 @@ from datapipes.description.indexed import Indexed, indexed, only_source, range_o
 from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.description.structure import Pipe
 from datapipes.errors import StateError
-from datapipes.operators.checks import source_length
-from datapipes.position.cells import Given
+from datapipes.operator_support.checks import source_length
+from datapipes.position.cells import CountCell
 from datapipes.position.on_error import may_leave_out
 from datapipes.position.opening import Opening
 from datapipes.position.steps import Step
 from datapipes.position.user_classes import is_sharding
-from datapipes.rewriting.gathering import Rows, rows_of
+from datapipes.rewriting.gathering import RowStream, rows_of
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -162,7 +163,7 @@ def _is_by_position(pipe: Pipe) -> bool:
     """
     if indexed(pipe) is None:
         return False
-    return not any(stage._runs_ahead or is_sharding(stage) for stage in _streams(pipe))
+    return not any(stage._prefetches or is_sharding(stage) for stage in _streams(pipe))
 
 
 def _streams(pipe: Pipe) -> list[Pipe]:
@@ -182,7 +183,7 @@ def _costs(pipe: Pipe) -> bool:
 class Selecting(IterDataPipe[T_co]):
     """Base of stages that hand on the elements at some positions of their source: those of a slice."""
 
-    _hands_on: ClassVar[bool] = True
+    _passes_through: ClassVar[bool] = True
     _of_range: bool = False  # whether this, the copy of a session, is in the place of its source and slices its range
 
     source_datapipe: IterDataPipe[T_co]
@@ -194,7 +195,7 @@ class Selecting(IterDataPipe[T_co]):
     def _reads(self) -> Iterable[Any]:
         return () if self._of_range else super()._reads()
 
-    def _positions(self) -> Rows | None:
+    def _positions(self) -> RowStream | None:
         above = rows_of(self.source_datapipe)
         return None if above is None else above.below(self)
 
@@ -228,7 +229,7 @@ class Positions(IterDataPipe[int]):
         return range(0 if found is None else found.length)
 
     def _open(self, at: Opening) -> Iterator[int]:
-        given = at.cell(Given)
+        given = at.cell(CountCell)
         given.origin = self._origin
         return given.following(self.numbers())
 
@@ -256,7 +257,7 @@ class ReadAt(IterDataPipe[Any]):
     def __post_init__(self) -> None:
         self.__dict__["_place"] = structure.NO_CELL
 
-    def _positions(self) -> Rows | None:
+    def _positions(self) -> RowStream | None:
         rows = rows_of(self.read)
         return None if rows is None else rows._replace(positions=self.datapipe)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from loader2.migrating.names import Gone, in_text
+from loader2.migrating.names import Missing, in_text
 from loader2.migrating.notes import Note
 
 _PIECE: Final = re.compile(
@@ -35,7 +35,7 @@ def migrated(text: str) -> tuple[str, list[Note]]:
         here = in_text(name)
         if here is None or not (found["quote"] or _is_a_value(found)):
             return whole
-        if isinstance(here, Gone):
+        if isinstance(here, Missing):
             notes.append(Note(text.count("\n", 0, found.start()) + 1, here.advice()))
             return whole
         return whole.replace(name, here.dotted)

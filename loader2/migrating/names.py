@@ -29,7 +29,7 @@ class Module:
 
 
 @dataclass(frozen=True)
-class Member:
+class KnownName:
     """Name in a module of the library, with the attributes that follow it in an old dotted name."""
 
     module: str
@@ -43,7 +43,7 @@ class Member:
 
 
 @dataclass(frozen=True)
-class Gone:
+class Missing:
     """Old name without a counterpart."""
 
     name: str
@@ -57,7 +57,7 @@ class Gone:
         return f"{self.name} has no counterpart here and is left: {remedy or 'write without it'}"
 
 
-New = Module | Member | Gone
+New = Module | KnownName | Missing
 
 
 @cache
@@ -78,8 +78,8 @@ def new(dotted: str) -> New | None:
             return _module(module)
         home, name = names_of(module).get(rest[0], ("", ""))
         if _is_ours(home) and name in import_module(home).__all__:
-            return Member(home, name, tuple(rest[1:]))
-        return None if module in LENT and rest[0] not in INSTEAD else Gone(dotted)
+            return KnownName(home, name, tuple(rest[1:]))
+        return None if module in LENT and rest[0] not in INSTEAD else Missing(dotted)
     return None
 
 
@@ -104,7 +104,7 @@ def _module(old: str) -> New | None:
         return None
     homes = _MODULES[old]
     if old.rpartition(".")[2] in INSTEAD or (homes and not any(map(_is_ours, homes))):
-        return Gone(old)
+        return Missing(old)
     return Module(next(filter(_is_ours, homes))) if homes else _module(old.rpartition(".")[0])
 
 

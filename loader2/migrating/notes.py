@@ -13,7 +13,7 @@ from typing import Any, Final
 from datapipes.description.names import OF_TORCH, PROTOCOL
 from datapipes.iter import IterDataPipe
 from datapipes.map import MapDataPipe
-from loader2.migrating.names import Member, names_of, new
+from loader2.migrating.names import KnownName, names_of, new
 from loader2.old_modules import TORCHDATA
 
 _GOES_ON: Final = "a state resumes in mid-epoch"
@@ -224,7 +224,7 @@ def _is_pipe(dotted: str) -> bool:
 def _our_class(dotted: str) -> Any:
     """Return the library's class for an old or a new dotted name, or None."""
     here = new(dotted)
-    module, _, name = (here.dotted if isinstance(here, Member) else dotted).rpartition(".")
+    module, _, name = (here.dotted if isinstance(here, KnownName) else dotted).rpartition(".")
     found = getattr(import_module(module), name, None) if module in ("datapipes.iter", "datapipes.map") else None
     return found if isinstance(found, type) else None
 

@@ -35,7 +35,7 @@ from libcst.metadata import (
     ScopeProvider,
 )
 
-from loader2.migrating.names import Gone, Member, Module, New, in_text, new
+from loader2.migrating.names import KnownName, Missing, Module, New, in_text, new
 from loader2.migrating.notes import Note, decisions
 from loader2.old_modules import STAYING
 
@@ -65,7 +65,7 @@ def migrated(source: bytes) -> tuple[bytes, list[Note]]:
         module = cst.parse_module(source)
     except cst.ParserSyntaxError as error:
         raise SyntaxError(str(error)) from error
-    program = _Program(module)
+    program = _SourceFile(module)
     program.read()
     notes = sorted({*program.notes, *decisions(tree)})
     return (_edited(module, program.edits) if program.edits else source), notes
@@ -90,7 +90,7 @@ class _Binding:
     """Whether this is ``import a.b.c``, which binds ``a``."""
 
 
-class _Program:
+class _SourceFile:
     """One file, with its edits and notes."""
 
     def __init__(self, module: cst.Module) -> None:
@@ -154,7 +154,7 @@ class _Program:
         if not bindings:
             return
         old = [new(".".join((binding.target, *parts[1:]))) for binding in bindings]
-        known = {name for name in old if isinstance(name, Module | Member)}
+        known = {name for name in old if isinstance(name, Module | KnownName)}
         texts = {self._as_bound(parts[0], binding, name) for binding, name in zip(bindings, old, strict=True)}
         if len(texts) == 1 and (text := texts.pop()) is not None:
             pass  # the bound names stay, and so do their attributes
@@ -167,8 +167,8 @@ class _Program:
         else:
             for binding in bindings:
                 self._stays.setdefault(binding.alias, set()).add("".join(parts[1:2]))
-            if not any(isinstance(new(binding.target), Gone) for binding in bindings):  # noted at the import
-                self.notes += (self._note(node, name.advice()) for name in old if isinstance(name, Gone))
+            if not any(isinstance(new(binding.target), Missing) for binding in bindings):  # noted at the import
+                self.notes += (self._note(node, name.advice()) for name in old if isinstance(name, Missing))
             if known:
                 names = " or ".join(sorted(name.dotted for name in known))
                 self._note_at(
@@ -181,7 +181,7 @@ class _Program:
     def _as_bound(self, local: str, binding: _Binding, name: New | None) -> str | None:
         """Return a new name in terms of the name that an import will bind. Return None if it is not below that."""
         here = new(binding.target)
-        if not isinstance(name, Module | Member) or not isinstance(here, Module | Member):
+        if not isinstance(name, Module | KnownName) or not isinstance(here, Module | KnownName):
             return None
         local = here.dotted.rpartition(".")[2] if self._is_renamed(binding) else local
         is_below = f"{name.dotted}.".startswith(f"{here.dotted}.")
@@ -190,7 +190,7 @@ class _Program:
     def _is_renamed(self, binding: _Binding) -> bool:
         """Return whether the file uses a name's new spelling from now on. It needs both spellings to be unambiguous."""
         here, old = new(binding.target), binding.alias.evaluated_name
-        if old not in _RENAMED or binding.alias.asname is not None or not isinstance(here, Member):
+        if old not in _RENAMED or binding.alias.asname is not None or not isinstance(here, KnownName):
             return False
         named = [*self._assigned_as(old), *self._assigned_as(here.name)]
         bindings = [_binding(each) for each in named if isinstance(each, ImportAssignment)]
@@ -232,7 +232,7 @@ class _Program:
         """Return whether a name like that of a package of the library means something else in this file."""
         if isinstance(assignment, ImportAssignment) and (binding := _binding(assignment)) is not None:
             here = new(binding.target)
-            target = here.dotted if isinstance(here, Module | Member) else binding.target
+            target = here.dotted if isinstance(here, Module | KnownName) else binding.target
             return target != assignment.name.partition(".")[0]
         return isinstance(assignment, Assignment)
 
@@ -252,7 +252,7 @@ class _Program:
             here = new(old)
             local = alias.evaluated_alias
             root = old.partition(".")[0]
-            if isinstance(here, Gone):
+            if isinstance(here, Missing):
                 self._note_at(node, here.advice())
             module = here.module if isinstance(here, Module) else None
             if old == "torchdata" and needs and alias not in self._stays:
@@ -406,9 +406,9 @@ class _Program:
     def _home(self, node: cst.ImportFrom, alias: cst.ImportAlias, module: str) -> tuple[str | None, str]:
         """Return the module to import a name from, and the name with its alias. None: it stays; "": ``import name``."""
         here = new(f"{module}.{alias.evaluated_name}")
-        if isinstance(here, Gone):
+        if isinstance(here, Missing):
             self._note_at(node, here.advice())
-        if not isinstance(here, Module | Member):
+        if not isinstance(here, Module | KnownName):
             return None, _text(alias)
         home, _, name = here.dotted.rpartition(".")
         is_renamed = self._is_renamed(_Binding(node, alias, f"{module}.{alias.evaluated_name}", is_root=False))
@@ -483,7 +483,7 @@ class _Program:
         if isinstance(parent, cst.Expr) or "b" in node.prefix:
             return  # a docstring
         here = in_text(node.raw_value)
-        if isinstance(here, Module | Member) and not isinstance(parent, cst.ConcatenatedString):
+        if isinstance(here, Module | KnownName) and not isinstance(parent, cst.ConcatenatedString):
             self.edits.append((self._spans[node], f"{node.prefix}{node.quote}{here.dotted}{node.quote}"))
         else:
             self._mentions(node, node.raw_value)
@@ -491,7 +491,7 @@ class _Program:
     def _mentions(self, node: cst.CSTNode, text: str) -> None:
         for found in _DOTTED.findall(text):
             here = in_text(found)
-            if isinstance(here, Gone):
+            if isinstance(here, Missing):
                 self._note_at(node, here.advice())
             elif here is not None:
                 self._note_at(node, f"a text contains {found} and is left: its new name is {here.dotted}")

@@ -24,7 +24,7 @@ State = dict[str, Any]
 
 
 @dataclass
-class Stop:
+class ResumePoint:
     """State, a copy made at once, and the epochs that must follow. The first of them may be partly over."""
 
     where: str
@@ -54,15 +54,15 @@ def _uninterrupted(specimen: Specimen) -> list[list[str]]:
     return epochs
 
 
-def _stops_of_loader(specimen: Specimen, epochs: list[list[str]]) -> list[Stop]:
+def _stops_of_loader(specimen: Specimen, epochs: list[list[str]]) -> list[ResumePoint]:
     """Return states of one loader at every position, from before its first epoch into its second."""
-    stops: list[Stop] = []
+    stops: list[ResumePoint] = []
     loader = specimen.loader(seed=SEED)
 
     def stop(where: str, *follows: list[str]) -> None:
         state = loader.state_dict()
         _must_be_plain(state, "state")
-        stops.append(Stop(where, state, copy.deepcopy(state), list(follows)))
+        stops.append(ResumePoint(where, state, copy.deepcopy(state), list(follows)))
 
     stop("before the first epoch", *epochs[:2])
     for number, elements in enumerate(epochs[:2]):
@@ -79,7 +79,7 @@ def _stops_of_loader(specimen: Specimen, epochs: list[list[str]]) -> list[Stop]:
     return stops
 
 
-def _chained(specimen: Specimen, epochs: list[list[str]]) -> list[Stop]:
+def _chained(specimen: Specimen, epochs: list[list[str]]) -> list[ResumePoint]:
     """Take one step in each of a chain of restored loaders, into the next epoch. Return a state at the end."""
     if specimen.stops is not None:
         return []
@@ -95,7 +95,7 @@ def _chained(specimen: Specimen, epochs: list[list[str]]) -> list[Stop]:
     expected = [*epochs[0], END, *(epochs[1] or [END])][: len(epochs[0]) + 2]
     must_equal(steps, expected, "every step by a loader that was restored from the one before")
     follows = [epochs[1][1:], epochs[2]] if epochs[1] else [epochs[2]]
-    return [Stop("after a chain of loaders", state, copy.deepcopy(state), follows)]
+    return [ResumePoint("after a chain of loaders", state, copy.deepcopy(state), follows)]
 
 
 def _restored(specimen: Specimen, state: State) -> DataLoader2[Any]:

@@ -62,7 +62,7 @@ class Tap:
         return fn
 
 
-class Short(Tap):
+class FirstOf(Tap):
     """Tap that gives another tap the first elements of a source."""
 
     def __init__(self, most: int, tap: Tap) -> None:
@@ -102,7 +102,7 @@ Build: TypeAlias = Callable[[Tap], Pipe]
 
 
 def _build_short(build: Build, most: int, tap: Tap) -> Pipe:
-    return build(Short(most, tap))
+    return build(FirstOf(most, tap))
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from reading_services.workers.at_work import AtWork
+from reading_services.workers.call_record import AtWork
 
 
-class Gone(NamedTuple):
+class ProcessEnd(NamedTuple):
     """End of a process, as far as it is known."""
 
     how: str
@@ -32,7 +32,7 @@ class Engine(ABC):
         """Return this machine's address for the cluster's machines, and a name that no other machine has."""
 
     @abstractmethod
-    def start(self, name: str, spec: dict[str, Any], ended: Callable[[Gone], None]) -> Any:
+    def start(self, name: str, spec: dict[str, Any], ended: Callable[[ProcessEnd], None]) -> Any:
         """Start a process somewhere, without waiting for it, and return a handle.
 
         Args:

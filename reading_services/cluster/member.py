@@ -31,16 +31,16 @@ import torch
 
 import reading_services
 from datapipes.errors import WorkerError
-from datapipes.position.orphans import leave_at_once
+from datapipes.position.parent_watch import leave_at_once
 from reading_services.interface.service import WorkerInfo
 from reading_services.workers.failures import Failure
 from reading_services.workers.process.main import DispatcherJob, WorkerJob, dispatch, work
 from reading_services.workers.process.signals import hold_back_ends
 from reading_services.workers.transport import arena
-from reading_services.workers.transport.meeting import (
+from reading_services.workers.transport.listener import (
     BEATS,
     Address,
-    Meeting,
+    Listener,
     beat,
     both_ends,
     call,
@@ -48,14 +48,14 @@ from reading_services.workers.transport.meeting import (
     heard,
     take_memory,
 )
-from reading_services.workers.transport.process import ConsumerEnd, ProducerEnd, SharedFd
+from reading_services.workers.transport.process import PipeConsumerEnd, PipeProducerEnd, SharedFd
 from reading_services.workers.transport.protocol import START, Failed, Window
 
 _PR_SET_PDEATHSIG = 1
 
 
 @dataclass(frozen=True)
-class Task:
+class MemberTask:
     """Task that the main process gives a member."""
 
     number: int
@@ -115,14 +115,14 @@ def main() -> None:
     if os.getppid() != told["agent"]:
         leave_at_once(1)
     home, machine = told["home"], told["machine"]
-    listens = Meeting(told["host"], machine) if told["deals"] else None
+    listens = Listener(told["host"], machine) if told["deals"] else None
     says = {"member": told["member"], "has": versions(), "where": told["where"]}
     stacks = SharedFd(told["stacks"])
     sys.excepthook = partial(_write_down, stacks.fd)
     _hold(call(home, machine, {**says, "line": "life"}), told["silence"], stacks.fd)
     link = producer_end(call(home, machine, {**says, "line": "messages", "listens": listens and listens.address}))
     message = link.control.get(wait=True)
-    task: Task = pickle.loads(message or b"")
+    task: MemberTask = pickle.loads(message or b"")
     del message
     place = f" on {told['where']}"
     if others := [name for name, digest in task.modules.items() if digest_of(name) != digest]:
@@ -147,14 +147,14 @@ _OTHER_CODE = (
 )
 
 
-def producer_end(line: socket.socket) -> ProducerEnd:
+def producer_end(line: socket.socket) -> PipeProducerEnd:
     """Return the producer's end of a connection."""
     memory = take_memory(line)
     control, elements = both_ends(line)
-    return ProducerEnd(control, elements, None if memory is None else SharedFd(memory))
+    return PipeProducerEnd(control, elements, None if memory is None else SharedFd(memory))
 
 
-def consumer_end(line: socket.socket, arena_bytes: int) -> ConsumerEnd:
+def consumer_end(line: socket.socket, arena_bytes: int) -> PipeConsumerEnd:
     """Return the consumer's end of a connection. It shares memory with a producer on the same machine."""
     memory = None
     if line.family == socket.AF_UNIX:
@@ -165,16 +165,16 @@ def consumer_end(line: socket.socket, arena_bytes: int) -> ConsumerEnd:
             os.close(memory)
             raise
     elements, control = both_ends(line)
-    end = ConsumerEnd(control, elements, None if memory is None else SharedFd(memory))
+    end = PipeConsumerEnd(control, elements, None if memory is None else SharedFd(memory))
     if memory is not None:
         end.open_memory()
         os.close(memory)
     return end
 
 
-def _met(listens: Meeting, task: Task) -> list[ProducerEnd]:
+def _met(listens: Listener, task: MemberTask) -> list[PipeProducerEnd]:
     """Return the links with all workers, when each has connected."""
-    came: dict[int, ProducerEnd] = {}
+    came: dict[int, PipeProducerEnd] = {}
     all_have = os.eventfd(0, os.EFD_CLOEXEC)
 
     def let_in(said: dict[str, Any], line: socket.socket) -> None:

@@ -19,8 +19,8 @@ from typing import Any, Final
 from datapipes.errors import BadArgument
 from datapipes.messages.warnings import warn
 from reading_services.cluster.agent import agent
-from reading_services.cluster.engine import Engine, Gone
-from reading_services.workers.at_work import Record
+from reading_services.cluster.engine import Engine, ProcessEnd
+from reading_services.workers.call_record import CallRecord
 from reading_services.workers.process.members import COULD_NOT_START, exit_in_words
 
 _WAIT_FOR_THE_HEAD: Final = "RAY_gcs_rpc_server_reconnect_timeout_s"
@@ -61,7 +61,7 @@ class RayEngine(Engine):
         context = self._ray.get_runtime_context()
         return str(self._ray.util.get_node_ip_address()), str(context.get_node_id())
 
-    def start(self, name: str, spec: dict[str, Any], ended: Callable[[Gone], None]) -> Any:
+    def start(self, name: str, spec: dict[str, Any], ended: Callable[[ProcessEnd], None]) -> Any:
         unique = f"loader2 {name} of {socket.gethostname()} {os.getpid()}, {spec['member']}"
         actor = self._agent.options(name=unique).remote()
 
@@ -69,7 +69,7 @@ class RayEngine(Engine):
             try:
                 ended(_end(done.result()))
             except Exception as error:  # any exception means that Ray has lost the actor
-                ended(Gone(f"was lost: {_in_short(error)}"))
+                ended(ProcessEnd(f"was lost: {_in_short(error)}"))
 
         actor.run.remote(spec).future().add_done_callback(over)
         return actor
@@ -137,13 +137,13 @@ def _options(wanted: Mapping[str, float]) -> dict[str, Any]:
     return options | {"resources": {name: number for name, number in wanted.items() if name not in known}}
 
 
-def _end(told: dict[str, Any]) -> Gone:
+def _end(told: dict[str, Any]) -> ProcessEnd:
     if "missing" in told:
-        return Gone(f"could not be started: {told['missing']}")
+        return ProcessEnd(f"could not be started: {told['missing']}")
     how = exit_in_words(told["code"])
     if told["crash"]:
         how += f", and left this:\n{told['crash']}\n"
-    return Gone(how, Record.in_bytes(told["record"]), told["code"] == COULD_NOT_START)
+    return ProcessEnd(how, CallRecord.in_bytes(told["record"]), told["code"] == COULD_NOT_START)
 
 
 def _in_short(error: BaseException) -> str:

@@ -8,16 +8,16 @@ from typing import Any
 
 from datapipes.description.structure import Pipe
 from datapipes.errors import BadArgument
-from reading_services.cluster.place import Members
+from reading_services.cluster.host import ClusterHost
 from reading_services.cluster.ray_engine import RayEngine
 from reading_services.interface.service import EpochFn, InitFn, ResetFn
 from reading_services.multi_process import free_share, items_ahead
 from reading_services.workers.cut import replicable_end
 from reading_services.workers.pool import Pool
-from reading_services.workers.portable import needs_pickling, portable
 from reading_services.workers.service import OnWorkers, service
 from reading_services.workers.transport.protocol import Window
-from reading_services.workers.worker import PoolPlan
+from reading_services.workers.worker import PoolSpec
+from reading_services.workers.worker_checks import needs_pickling, portable
 
 _SECONDS = 0.005
 """Seconds of work in a frame's elements, twice that if they are few. The main process receives each frame, of many
@@ -70,12 +70,12 @@ class RayReadingService(OnWorkers):
         items = items_ahead(self.worker_prefetch_cnt, self.main_prefetch_cnt, self.num_workers)
         return Window(items, seconds=_SECONDS)
 
-    def _pool_of(self, plan: PoolPlan) -> Pool:
+    def _pool_of(self, plan: PoolSpec) -> Pool:
         members = plan.workers + (plan.dispatched is not None)
         wanted = {"CPU": 1.0} if self.resources_per_worker is None else self.resources_per_worker
         engine = RayEngine(self.address, wanted, members, self.runtime_env)
         room = free_share(self.num_workers) if self.arena_bytes is None else self.arena_bytes
-        return Pool(plan, Members(plan, engine, room, self.silence))
+        return Pool(plan, ClusterHost(plan, engine, room, self.silence))
 
     def _to_send(self, reset: ResetFn) -> bytes:
         return portable(reset)

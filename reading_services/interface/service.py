@@ -20,8 +20,8 @@ from datapipes.description.printing import stage as call_of
 from datapipes.errors import BadArgumentType
 from datapipes.messages.warnings import warn
 from datapipes.messages.where import where
-from datapipes.parts.group import ranks
 from datapipes.position.seeds import Run
+from datapipes.sharding.group import ranks
 
 ResetFn: TypeAlias = Callable[[Any], Any]
 """Takes the graph at the start of an epoch and returns the one to iterate."""

@@ -2,6 +2,6 @@
 
 No collective is used, so these connections cannot interfere with the user's collectives.
 
-- ``meeting``: rendezvous of ranks: a tree of sockets
+- ``rendezvous``: rendezvous of ranks: a tree of sockets
 - ``tree``: one rank's node in the tree: its connections and its listening thread
 """

@@ -18,10 +18,10 @@ from contextlib import suppress
 from time import monotonic
 from typing import Any, Final
 
-from datapipes.parts.group import here, store
 from datapipes.ranks.exchange import Exchange
 from datapipes.ranks.topics import Key, News, RankReport
-from reading_services.ranks.meeting import meet, parent_of
+from datapipes.sharding.group import here, store
+from reading_services.ranks.rendezvous import meet, parent_of
 
 _PATIENCE: Final = 2.0
 """Seconds to wait for the end of the thread."""

@@ -17,11 +17,11 @@ from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.description.printing import stage as printed
 from datapipes.description.structure import Pipe
 from datapipes.errors import GraphError, LengthUnknown, WorkerDied
-from datapipes.operators.checks import length_of, no_length
-from datapipes.parts.sharding import shard_length
+from datapipes.operator_support.checks import length_of, no_length
 from datapipes.position.cells import Cell, count, fields, table
 from datapipes.position.opening import Opening
 from datapipes.position.seeds import ErrorCounts, Run
+from datapipes.sharding.sharding import shard_length
 from reading_services.interface.service import WorkerInfo
 from reading_services.workers.cut import dispatched_end, with_end_replaced
 from reading_services.workers.transport.packing import unpacked
@@ -33,7 +33,7 @@ from reading_services.workers.transport.protocol import (
     ToConsumer,
     ToProducer,
 )
-from reading_services.workers.worker import Order, part_of
+from reading_services.workers.worker import Order, worker_graph
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -43,7 +43,7 @@ DEALT: Final = "dispatched: "
 
 
 @dataclass(frozen=True, slots=True)
-class PartRequest:
+class DispatchRequest:
     """A worker's request to the dispatcher for its part of an epoch, from its position."""
 
     order: Order
@@ -57,14 +57,14 @@ class PartRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class Absent:
+class NotTaking:
     """A worker's message that it will not ask for its part of an opening."""
 
     order: Order
 
 
 @dataclass(frozen=True, slots=True)
-class Mishap:
+class ItemError:
     """A failure in place of an element that the dispatcher could not make; the ones behind it follow."""
 
     failure: Any
@@ -104,12 +104,12 @@ class Dispatched(IterDataPipe[T_co]):
     """How many elements all workers get together, or why that is not known; None where nobody asks, in a worker."""
 
     def __post_init__(self) -> None:
-        self.asking = Asking()
+        self.asking = DispatchClient()
         self.dealt_to: tuple[int, int] = (1, 0)  # how many workers, and which this is
 
     def _open(self, at: Opening) -> Iterator[T_co]:
         asking = self.asking
-        dealt = at.cell(lambda: Dealt(asking.stop))
+        dealt = at.cell(lambda: DispatchedCell(asking.stop))
         if dealt.failed is not None:
             raise dealt.failed.error.error()
         if not dealt.asked:  # at once, because the others wait for it; after an exception it goes on with what came
@@ -117,7 +117,7 @@ class Dispatched(IterDataPipe[T_co]):
             dealt.asked = True
         return self._elements(dealt, at.run.errors)
 
-    def _elements(self, dealt: Dealt, errors: ErrorCounts) -> Iterator[T_co]:
+    def _elements(self, dealt: DispatchedCell, errors: ErrorCounts) -> Iterator[T_co]:
         while not dealt.ended:
             yield from dealt.left
             if (used_up := dealt.used_up()) is not None:
@@ -146,7 +146,7 @@ class Dispatched(IterDataPipe[T_co]):
         return shard_length(self.length, *self.dealt_to)
 
 
-class Asking:
+class DispatchClient:
     """A worker's link with the dispatcher, and its request: one object for all openings of its graph."""
 
     def __init__(self) -> None:
@@ -159,10 +159,10 @@ class Asking:
         """Take note of the worker's order; later requests are for that."""
         self._order = replace(order, above=None, behind=0, watch=None)
 
-    def share(self, run: Run, dealt: Dealt) -> PartRequest:
+    def share(self, run: Run, dealt: DispatchedCell) -> DispatchRequest:
         """The request for a worker's part, from its position."""
         order = Order(run) if self._order is None else replace(self._order, run=run)
-        return PartRequest(order, dealt.above, dealt.before, dealt.taken)
+        return DispatchRequest(order, dealt.above, dealt.before, dealt.taken)
 
     def started(self) -> Failed | None:
         """Wait until the dispatcher has started; return its message that it could not, if it is that."""
@@ -172,7 +172,7 @@ class Asking:
                 return frame if isinstance(frame, Failed) else None
         return None
 
-    def ask(self, share: PartRequest | Absent) -> None:
+    def ask(self, share: DispatchRequest | NotTaking) -> None:
         """Begin an opening."""
         if self._asked == share.order.key != 0:
             raise GraphError(
@@ -186,7 +186,7 @@ class Asking:
         """End the worker's opening; if it has not asked for its part, it will not."""
         if self.link is not None and self._order is not None and self._asked < self._order.key:
             with suppress(WorkerDied):
-                self.ask(Absent(self._order))
+                self.ask(NotTaking(self._order))
 
     def receive(self) -> OfOpening | None:
         """The next message; None if it belongs to no opening, or to an earlier one."""
@@ -235,7 +235,7 @@ def length_of_parts(end: Pipe, workers: int, changes: Sequence[Any] = ()) -> int
     whole, dealt = without_dispatched(end)
     length = 0
     for number in range(workers):
-        part = part_of(whole, WorkerInfo(workers, number), None)
+        part = worker_graph(whole, WorkerInfo(workers, number), None)
         for stage in structure.walk(part):
             if isinstance(stage, Dispatched):
                 stage.length, stage.dealt_to = _length_if_known(dealt), (workers, number)
@@ -250,16 +250,16 @@ def _length_if_known(graph: Pipe | None) -> int | LengthUnknown:
         return error
 
 
-def asking_of(graph: Pipe) -> Asking:
-    """The ``Asking`` that all of a worker's graph shares; unused if nothing in it is dispatched."""
-    asking = Asking()
+def asking_of(graph: Pipe) -> DispatchClient:
+    """The ``DispatchClient`` that all of a worker's graph shares; unused if nothing in it is dispatched."""
+    asking = DispatchClient()
     for stage in structure.walk(graph):
         if isinstance(stage, Dispatched):
             stage.asking = asking
     return asking
 
 
-class Dealt(Cell):
+class DispatchedCell(Cell):
     """A count of the elements that this worker has taken, and the dispatcher's position as it was told last."""
 
     def __init__(self, stop: Callable[[], None]) -> None:
@@ -282,7 +282,7 @@ class Dealt(Cell):
         """Take elements that have come, or return the error in place of one."""
         elements = frame.body.unpack()
         self._frame = replace(frame, body=None)
-        if type(elements[0]) is not Mishap:
+        if type(elements[0]) is not ItemError:
             self.left = iter(elements)
             return None
         self.left = iter(())

@@ -23,11 +23,19 @@ from typing import Any, Protocol
 from datapipes.description import passes
 from datapipes.errors import consumes_element
 from datapipes.messages.warnings import warn
-from reading_services.workers.dispatched import Absent, Mishap, PartRequest
-from reading_services.workers.portable import note_unsendable
+from reading_services.workers.dispatched import DispatchRequest, ItemError, NotTaking
 from reading_services.workers.transport.packing import unpacked
-from reading_services.workers.transport.protocol import START, Credit, Open, Producer, ToConsumer, ToProducer, Window
-from reading_services.workers.worker import Loop, Making
+from reading_services.workers.transport.protocol import (
+    START,
+    Credit,
+    OpenStream,
+    Producer,
+    ToConsumer,
+    ToProducer,
+    Window,
+)
+from reading_services.workers.worker import LoopConfig, ProducerLoop
+from reading_services.workers.worker_checks import note_unsendable
 
 
 class Links(Protocol):
@@ -40,12 +48,12 @@ class Links(Protocol):
         """Return the next frame of any worker, or None without ``wait``. Raise EOFError if all workers have ended."""
 
 
-class _Worker:
+class _WorkerLink:
     """The dispatcher's record of one worker."""
 
     def __init__(self, window: Window) -> None:
         self.producer = Producer(window)
-        self.share: PartRequest | None = None
+        self.share: DispatchRequest | None = None
         self.kept: deque[Callable[[], ToConsumer]] = deque()
         """The frames that were dealt to the worker and not sent. The frame of the end needs no credit."""
         self.ends = False
@@ -71,13 +79,13 @@ class _Worker:
         return self.share is not None and ordinal < self.share.taken
 
 
-class Dispatcher(Loop):
+class Dispatcher(ProducerLoop):
     """The loop of the dispatcher."""
 
-    def __init__(self, links: Links, workers: int, making: Making) -> None:
+    def __init__(self, links: Links, workers: int, making: LoopConfig) -> None:
         super().__init__(making)
         self._links = links
-        self._workers = [_Worker(making.window) for _ in range(workers)]
+        self._workers = [_WorkerLink(making.window) for _ in range(workers)]
         self._key = START  # number of the opening that the workers ask for
         self._absent: set[int] = set()  # workers that have declined to take part in it
         self._dealt = 0
@@ -104,14 +112,14 @@ class Dispatcher(Loop):
     def _receive(self, number: int, frame: ToProducer) -> None:
         worker = self._workers[number]
         worker.producer.receive(frame)
-        if isinstance(frame, Open):
+        if isinstance(frame, OpenStream):
             self._asked(number, frame.order)
         elif worker.producer.opening is None:
             worker.forget()
         else:
             self._send_kept(number)
 
-    def _asked(self, number: int, share: PartRequest | Absent) -> None:
+    def _asked(self, number: int, share: DispatchRequest | NotTaking) -> None:
         worker = self._workers[number]
         worker.forget()
         if share.order.key < self._key:  # of an opening that was abandoned since
@@ -119,7 +127,7 @@ class Dispatcher(Loop):
             return
         if share.order.key > self._key:
             self._next_opening(share.order.key, number)
-        if isinstance(share, Absent):
+        if isinstance(share, NotTaking):
             self._absent.add(number)
             self._links.send(number, worker.producer.end())
         else:
@@ -214,7 +222,7 @@ class Dispatcher(Loop):
     def _deal_error(self, error: BaseException) -> None:
         first = self._dealt
         self._dealt += consumes_element(error)
-        mishap = Mishap(self._failure(error), self._dealt - first)
+        mishap = ItemError(self._failure(error), self._dealt - first)
         self._deal([mishap], first, self._behind_all(in_any_case=True), self._errors())
 
     def _send_early(self, chunk: list[Any]) -> int:
@@ -254,14 +262,14 @@ class Dispatcher(Loop):
             if len(part) == 1:
                 if self._session is not None:
                     note_unsendable(error, part[0], self._session.plan.graph)
-                self._keep(number, [Mishap(self._failure(error), 1)], position, errors)
+                self._keep(number, [ItemError(self._failure(error), 1)], position, errors)
             else:
                 for element in part:  # one of them cannot be sent: a resume in between skips the others
                     self._keep(number, [element], None, errors)
             return
         self._average = max(size // len(part), 1)
         worker = self._workers[number]
-        count = part[0].count if type(part[0]) is Mishap else len(part)
+        count = part[0].count if type(part[0]) is ItemError else len(part)
         worker.kept.append(partial(worker.producer.items, count, size, body, position, errors))
 
     def _send_kept(self, number: int) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 import cloudpickle
 
 from datapipes.errors import WorkerError
-from datapipes.messages.exception_copies import RemoteTraceback, parts_of, put_together, trace_of
+from datapipes.messages.exception_copies import RemoteTraceback, fields_of, put_together, trace_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +64,10 @@ class Failure:
 def _pickled(error: BaseException) -> bytes:
     """Return a pickle of an error. A class that cannot be imported by its name is pickled by value."""
     try:
-        return _tried(error, _Pickler)
+        return _tried(error, _ErrorPickler)
     except Exception as problem:
         problem.__traceback__ = None
-        return _tried(error, _CloudPickler)
+        return _tried(error, _ErrorCloudPickler)
 
 
 def _tried(error: BaseException, pickler: Any) -> bytes:
@@ -83,15 +83,15 @@ def _taken_apart(obj: Any) -> Any:
     """Reduce an exception to its parts. Return NotImplemented for any other object."""
     if not isinstance(obj, BaseException):
         return NotImplemented
-    return put_together, parts_of(obj)
+    return put_together, fields_of(obj)
 
 
-class _Pickler(pickle.Pickler):
+class _ErrorPickler(pickle.Pickler):
     def reducer_override(self, obj: Any) -> Any:
         return _taken_apart(obj)
 
 
-class _CloudPickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no types
+class _ErrorCloudPickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no types
     def reducer_override(self, obj: Any) -> Any:
         apart = _taken_apart(obj)
         return super().reducer_override(obj) if apart is NotImplemented else apart

@@ -19,18 +19,18 @@ from typing import Any, TypeVar
 from weakref import WeakSet
 
 from datapipes.description import structure
-from datapipes.description.pipe import IterDataPipe, MadeElsewhere, operator
+from datapipes.description.pipe import IterDataPipe, RemoteGraph, operator
 from datapipes.description.structure import Pipe
 from datapipes.errors import StateError, WorkerDied, consumes_element
 from datapipes.messages.interrupts import CtrlCWaits
 from datapipes.messages.warnings import warn
-from datapipes.parts.group import ranks
-from datapipes.position.cells import Cell, Part, Table, count, error_counts, fields, table, together
+from datapipes.position.cells import Cell, Completion, Table, count, error_counts, fields, table, together
 from datapipes.position.opening import Opening
 from datapipes.position.seeds import ErrorCounts, Run, derive
+from datapipes.sharding.group import ranks
 from reading_services.workers.dispatched import DEALT, DispatcherGone
 from reading_services.workers.pool import Pool
-from reading_services.workers.restarts import Allowed, Deaths
+from reading_services.workers.restarts import Deaths, RestartPolicy
 from reading_services.workers.transport.packing import unpacked
 from reading_services.workers.transport.protocol import Failed, Items
 from reading_services.workers.worker import EpochStart, Order
@@ -41,7 +41,7 @@ _told: WeakSet[Any] = WeakSet()  # the workers of whom it was said that their po
 
 
 @operator
-class Gathered(MadeElsewhere[T_co]):
+class Gathered(RemoteGraph[T_co]):
     """The elements of a graph that runs in workers, gathered at home."""
 
     def __init__(
@@ -50,10 +50,10 @@ class Gathered(MadeElsewhere[T_co]):
         makers: Pool,
         in_order: bool = True,
         length: Callable[[Any], int] | None = None,
-        allowed: Allowed | None = None,
+        allowed: RestartPolicy | None = None,
     ) -> None:
         self.graph = graph
-        self._allowed = allowed or Allowed()
+        self._allowed = allowed or RestartPolicy()
         self._length_fn = length
         self.makers = makers
         self.in_order = in_order
@@ -62,12 +62,12 @@ class Gathered(MadeElsewhere[T_co]):
     def _open(self, at: Opening) -> Iterator[T_co]:
         return self._elements(at.cell(lambda: self._turns(at.run.errors)), at.run)
 
-    def _turns(self, errors: ErrorCounts) -> Turns:
+    def _turns(self, errors: ErrorCounts) -> RoundRobinCell:
         suspicions = {} if self._allowed.restarts else self.makers.suspicions
         deaths = Deaths(self._allowed, ErrorCounts(errors), suspicions)
-        return Turns(self.makers, errors, deaths)
+        return RoundRobinCell(self.makers, errors, deaths)
 
-    def _elements(self, turns: Turns, run: Run) -> Iterator[T_co]:
+    def _elements(self, turns: RoundRobinCell, run: Run) -> Iterator[T_co]:
         makers = self.makers
         with CtrlCWaits():
             turns.leave_block()
@@ -106,7 +106,7 @@ class Gathered(MadeElsewhere[T_co]):
                 except WorkerDied as death:
                     self._begin(turns, run, turns.survive(death))
 
-    def _begin(self, turns: Turns, run: Run, numbers: set[int]) -> None:
+    def _begin(self, turns: RoundRobinCell, run: Run, numbers: set[int]) -> None:
         """Have some workers begin where their elements are needed from; those that die meanwhile are replaced."""
         while True:
             orders = [turns.order(i, run, self.start) if i in numbers else None for i in range(self.makers.count)]
@@ -130,7 +130,7 @@ class Gathered(MadeElsewhere[T_co]):
         return Gathered(graph, self.makers, self.in_order, self._length_fn, self._allowed)
 
 
-class _Share:
+class _WorkerProgress:
     """The gatherer's record of one worker."""
 
     __slots__ = ("above", "began", "errors", "frame", "left", "part", "since", "told")
@@ -141,7 +141,7 @@ class _Share:
         self.told = 0  # and how many before, in this iteration
         self.began = 0  # how many before the position that its opening began at
         self.errors: dict[str, int] = {}  # how many its stages have tolerated
-        self.part: Part | None = None  # how much of its source it has read, if it tells
+        self.part: Completion | None = None  # how much of its source it has read, if it tells
         self.frame: Items | None = None
         self.left: Iterator[Any] = iter(())  # what was not yet laid out of that message
 
@@ -152,7 +152,7 @@ class _Share:
             self.above, self.told, self.since = above, self.told + self.since, 0
 
 
-class Turns(Cell):
+class RoundRobinCell(Cell):
     """The fixed order of the workers' elements: whose turn it is, and the position of each worker."""
 
     def __init__(self, makers: Pool, errors: ErrorCounts, deaths: Deaths) -> None:
@@ -160,7 +160,7 @@ class Turns(Cell):
         self._errors = errors
         self._deaths = deaths
         self.waiting = deque(range(makers.count))  # those who have more, the next one first
-        self._shares = [_Share() for _ in range(makers.count)]
+        self._shares = [_WorkerProgress() for _ in range(makers.count)]
         self._members: list[int] = []  # who has a part in the block, in order
         self._length = 0
         self._block: Iterator[Any] = iter(())
@@ -280,7 +280,7 @@ class Turns(Cell):
         self.waiting.rotate(-handed_on)
         self._members, self._length, self._block = [], 0, iter(())
 
-    def part(self) -> Part | None:
+    def part(self) -> Completion | None:
         return together([share.part for share in self._shares])
 
     def save(self) -> dict[str, Any]:
@@ -334,7 +334,7 @@ def refuse_other_workers(error: BaseException, graph: Pipe, saved: Table) -> Non
         ) from None
 
 
-def tell_that_somebody_saves(graph: Pipe) -> None:
+def announce_saving(graph: Pipe) -> None:
     """Have the workers of a graph tell large positions as well, from now on."""
     for stage in structure.walk(graph):
         if isinstance(stage, Gathered):

@@ -1,8 +1,8 @@
 """The pool of workers of one service, as home sees them, wherever they run: started together, and ended by one owner.
 
-What a place has to do is little (``Place``): start workers, carry messages, wait for one or for somebody's end, and end
-them all. Everything else is here, once: which opening a message belongs to, who has to be replaced, which thread may
-speak for this process.
+A host (``MemberHost``) only starts workers, carries frames, waits for a frame or for the end of a member, and ends all
+members. Everything else is here, once: the opening that a frame belongs to, the members to replace, and the thread that
+may speak for this process.
 
 Nothing here waits without an end. Whoever waits for a message is woken by the end of any member of the pool, and when
 another thread leaves the opening or ends the pool.
@@ -23,7 +23,7 @@ from typing import ClassVar
 from datapipes.errors import WorkerDied, WorkersLeft, WorkerTimeout
 from datapipes.messages.interrupts import CtrlCWaits
 from datapipes.position.forks import OwnerProcess
-from reading_services.workers.restarts import BEFORE_ITS_FIRST, Ended, Suspicions, died
+from reading_services.workers.restarts import BEFORE_ITS_FIRST, Suspicions, WorkerEnd, died
 from reading_services.workers.transport.protocol import (
     START,
     Consumer,
@@ -34,13 +34,13 @@ from reading_services.workers.transport.protocol import (
     ToConsumer,
     ToProducer,
 )
-from reading_services.workers.worker import Order, PoolPlan, numbered
+from reading_services.workers.worker import Order, PoolSpec, numbered
 
 Number = int | None
 """A worker's number; None: the dispatcher."""
 
 
-class Place(ABC):
+class MemberHost(ABC):
     """Where the members of a pool run: a worker for each number, and a dispatcher if a part is dispatched."""
 
     members: ClassVar[str]
@@ -77,7 +77,7 @@ class Place(ABC):
         """The error that kept a worker which has ended from starting, if that is why and it was not waited for."""
 
     @abstractmethod
-    def end_of(self, number: Number) -> Ended | WorkerDied:
+    def end_of(self, number: Number) -> WorkerEnd | WorkerDied:
         """How a member has ended, who is given up if it has not; an error if another one would end as well."""
 
     @abstractmethod
@@ -97,7 +97,7 @@ class Place(ABC):
         """Let go of the place, when all members have ended."""
 
 
-class PolledPlace(Place):
+class PolledHost(MemberHost):
     """A place whose members are waited for by descriptors: ``woken`` is one of these."""
 
     def __init__(self) -> None:
@@ -121,7 +121,7 @@ class PolledPlace(Place):
 
 
 @dataclass
-class _Worker:
+class _Member:
     """Home's record of a worker."""
 
     consumer: Consumer = field(default_factory=Consumer)
@@ -142,7 +142,7 @@ class _Worker:
 class Pool:
     """The workers of a service."""
 
-    def __init__(self, plan: PoolPlan, place: Place) -> None:
+    def __init__(self, plan: PoolSpec, place: MemberHost) -> None:
         self.count = plan.workers
         self.alone = plan.dispatched is None
         self.saves = False
@@ -152,7 +152,7 @@ class Pool:
         self._timeout = plan.timeout
         self._place = place
         self._whose = f"the {place.members}"
-        self._workers = [_Worker() for _ in range(plan.workers)]
+        self._workers = [_Member() for _ in range(plan.workers)]
         self._gone: set[Number] = set()  # whose end has come, and was not told yet: a place need not tell it again
         self._opening = 0
         self._origin = OwnerProcess()
@@ -207,9 +207,9 @@ class Pool:
     def _are_gone(self, numbers: Iterable[int]) -> None:
         for number in numbers:  # what one of them has sent is of an earlier opening for who takes its place
             self._gone.discard(number)
-            self._workers[number] = _Worker(Consumer(self._workers[number].consumer.opening))
+            self._workers[number] = _Member(Consumer(self._workers[number].consumer.opening))
 
-    def _running(self) -> list[tuple[int, _Worker]]:
+    def _running(self) -> list[tuple[int, _Member]]:
         return [(number, worker) for number, worker in enumerate(self._workers) if worker.runs]
 
     # -- talking -------------------------------------------------------------------------------------------------------
@@ -291,12 +291,12 @@ class Pool:
                     raise self._death_of(min(self._gone, key=_dispatcher_first))
             raise WorkersLeft("this iteration was left, or its workers were ended, while an element was waited for")
 
-    def _patience(self, asked: list[tuple[int, _Worker]], since: float) -> float:
+    def _patience(self, asked: list[tuple[int, _Member]], since: float) -> float:
         """Seconds that are left of the timeout; for a worker that is starting it begins when that has imported."""
         begun = [since + self._place.to_start if worker.started is None else worker.started for _, worker in asked]
         return max(0.0, max(since, *begun) + (self._timeout or 0) - monotonic())
 
-    def _take(self, worker: _Worker, frame: ToConsumer) -> None:
+    def _take(self, worker: _Member, frame: ToConsumer) -> None:
         current = worker.consumer.receive(frame)
         if isinstance(frame, Started):
             worker.started = monotonic()

@@ -17,7 +17,7 @@ from datapipes.errors import StateError, WorkerDied
 from datapipes.messages.warnings import warn
 from datapipes.position.cells import count, fields, without_errors
 from datapipes.position.seeds import ErrorCounts
-from reading_services.workers.at_work import AtWork, Key, Watch
+from reading_services.workers.call_record import AtWork, Key, WatchOrder
 
 OnDeath = Literal["raise", "skip"]
 
@@ -28,7 +28,7 @@ _AT_LEAST: Final = 64
 """Elements for which a new worker is watched: what a stage's own threads make ahead is made before it is asked for."""
 
 
-class Ended(NamedTuple):
+class WorkerEnd(NamedTuple):
     """A worker that has ended without a word."""
 
     worker: int | None
@@ -38,7 +38,7 @@ class Ended(NamedTuple):
     at_work: AtWork | None = None
 
 
-def died(ended: Ended, more: str) -> WorkerDied:
+def died(ended: WorkerEnd, more: str) -> WorkerDied:
     """The error for a worker that has ended."""
     error = WorkerDied(f"{ended.name} {ended.how}, {more}")
     error.ended = ended
@@ -46,7 +46,7 @@ def died(ended: Ended, more: str) -> WorkerDied:
 
 
 @dataclass(frozen=True, slots=True)
-class Allowed:
+class RestartPolicy:
     """How many deaths a service survives in an epoch, and what becomes of an element that causes them."""
 
     restarts: int = 0
@@ -74,7 +74,7 @@ Suspicions = dict[int | None, Suspicion]
 class Deaths:
     """The deaths of one epoch."""
 
-    allowed: Allowed
+    allowed: RestartPolicy
     errors: ErrorCounts
     """The counts of tolerated errors, by stage: an element that is left out is one."""
     suspicions: Suspicions
@@ -83,14 +83,14 @@ class Deaths:
     _left_out: dict[int | None, dict[Key, int]] = field(default_factory=dict)
     """By worker: calls that are left out, with an element up to which the worker is watched for others."""
 
-    def watch(self, worker: int | None, begins: int) -> Watch | None:
+    def watch(self, worker: int | None, begins: int) -> WatchOrder | None:
         """How a worker that begins at an element has to be watched, if at all."""
         left_out, suspicion = self._left_out.get(worker, {}), self.suspicions.get(worker)
         until = max([*left_out.values(), suspicion.watched_until if suspicion else 0])
         if not left_out and until <= begins:
             return None
         first = 0 if left_out or suspicion is None else max(0, suspicion.elements.start - _AT_LEAST - begins)
-        return Watch(max(0, until - begins), frozenset(left_out), first)
+        return WatchOrder(max(0, until - begins), frozenset(left_out), first)
 
     def forget(self) -> None:
         """Suspect no element any more: the epoch has come to its end."""
@@ -121,7 +121,7 @@ class Deaths:
             self._left_out.setdefault(worker, {})[key] = count(entry[3], "left_out")
         self.errors.add(errors)
 
-    def survive(self, error: WorkerDied, began: list[int]) -> Ended:
+    def survive(self, error: WorkerDied, began: list[int]) -> WorkerEnd:
         """Note a death, and return who has to be replaced; an error if that is not allowed.
 
         Args:
@@ -129,7 +129,7 @@ class Deaths:
             began: By worker, the element at which its opening began.
         """
         ended = error.ended
-        if not isinstance(ended, Ended):
+        if not isinstance(ended, WorkerEnd):
             raise error
         if not self.allowed.restarts:
             raise self._named(ended, began) or error
@@ -147,7 +147,7 @@ class Deaths:
             warn(f"{ended.name} {ended.how}{_said_of(ended)}; it is replaced and goes on {after} ({more} more)")
         return ended
 
-    def _named(self, ended: Ended, began: list[int]) -> WorkerDied | None:
+    def _named(self, ended: WorkerEnd, began: list[int]) -> WorkerDied | None:
         """Return an error that names the element, if a worker has died of it before, where none is replaced unasked."""
         worker, at_work = ended.worker, ended.at_work
         if at_work is None:
@@ -169,7 +169,7 @@ class Deaths:
             'and a service with restart=n and on_death="skip" leaves such elements out'
         )
 
-    def _suspect(self, ended: Ended, at_work: AtWork, began: int) -> bool:
+    def _suspect(self, ended: WorkerEnd, at_work: AtWork, began: int) -> bool:
         """Blame an element, if the worker has died of the same one before; whether the death is one to be allowed."""
         worker = ended.worker
         before = self.suspicions.get(worker, Suspicion())
@@ -205,7 +205,7 @@ class Deaths:
         return True  # one for the element: if all kill, this has an end
 
 
-def _began(ended: Ended, began: list[int]) -> int:
+def _began(ended: WorkerEnd, began: list[int]) -> int:
     """Return the element at which a worker's opening began; the dispatcher counts from the start of the epoch."""
     return 0 if ended.worker is None else began[ended.worker]
 
@@ -225,7 +225,7 @@ def _its(worker: int | None) -> str:
     return "the dispatcher" if worker is None else "its worker"
 
 
-def _said_of(ended: Ended) -> str:
+def _said_of(ended: WorkerEnd) -> str:
     """What it was at work on, as far as it has written that down."""
     calls = () if ended.at_work is None else ended.at_work.calls
     return f", at work on {'; '.join(f'{call.stage} of {call.text}' for call in calls)}" if calls else ""

@@ -17,16 +17,16 @@ from datapipes.description.parameters import with_shared
 from datapipes.description.structure import Pipe
 from datapipes.errors import BadArgument, BadArgumentType
 from datapipes.messages.interrupts import CtrlCWaits
-from datapipes.operators.checks import misspelt, whole_number
+from datapipes.operator_support.checks import misspelt, whole_number
 from reading_services.interface.service import EpochFn, InitFn, Level, ReadingServiceInterface, ResetFn
 from reading_services.workers.cut import replicable_end, with_end_replaced
 from reading_services.workers.dispatched import length_of_parts, without_dispatched
 from reading_services.workers.gather import Gathered
 from reading_services.workers.pool import Pool
-from reading_services.workers.portable import needs_many_readers
-from reading_services.workers.restarts import Allowed, OnDeath
+from reading_services.workers.restarts import OnDeath, RestartPolicy
 from reading_services.workers.transport.protocol import Window
-from reading_services.workers.worker import EpochStart, PoolPlan
+from reading_services.workers.worker import EpochStart, PoolSpec
+from reading_services.workers.worker_checks import needs_many_readers
 
 C = TypeVar("C", bound=type)
 
@@ -103,7 +103,7 @@ class OnWorkers(WorkerOptions, ReadingServiceInterface):
     worker_init_fn: InitFn | None
     worker_reset_fn: EpochFn | None
     _fewest: ClassVar[int] = 1
-    _plan: PoolPlan
+    _plan: PoolSpec
     _pool: Pool | None = None
     _gathered: Gathered[Any] | None = None
 
@@ -159,7 +159,7 @@ class OnWorkers(WorkerOptions, ReadingServiceInterface):
             return datapipe
         worker_end, dispatched = without_dispatched(end)
         functions = self.worker_init_fn, self.worker_reset_fn
-        self._plan = PoolPlan(worker_end, self.num_workers, self._window(), *functions, self.timeout, dispatched)
+        self._plan = PoolSpec(worker_end, self.num_workers, self._window(), *functions, self.timeout, dispatched)
         gathered = self._gathered = self._gathering(end, self._new_pool())
         return with_end_replaced(datapipe, end, lambda _: gathered)
 
@@ -198,14 +198,14 @@ class OnWorkers(WorkerOptions, ReadingServiceInterface):
         """Return the stage that gathers the elements of a part of the graph in the main process."""
         changes = self.worker_init_fn, self.worker_reset_fn
         length = partial(length_of_parts, workers=self.num_workers, changes=changes)
-        return Gathered(end, makers, self.in_order, length, Allowed(self.restart, self.on_death))
+        return Gathered(end, makers, self.in_order, length, RestartPolicy(self.restart, self.on_death))
 
     @abstractmethod
     def _window(self) -> Window:
         """Return how far each worker may run ahead."""
 
     @abstractmethod
-    def _pool_of(self, plan: PoolPlan) -> Pool:
+    def _pool_of(self, plan: PoolSpec) -> Pool:
         """Return the workers, not yet started: they start when an epoch begins and all ranks have agreed on it."""
 
     def initialize_iteration(self, seed_generator: Any, iter_reset_fn: ResetFn | None = None) -> ResetFn | None:

@@ -24,22 +24,22 @@ from datapipes.description import passes, structure
 from datapipes.description.structure import Pipe
 from datapipes.errors import ProtocolError, UnsavableElement, consumes_element
 from datapipes.messages.long_work import current_switches
-from datapipes.parts.sharding import SHARDING_PRIORITIES
-from datapipes.position.cells import Table, TooLarge, at_most
+from datapipes.position.cells import SnapshotTooLarge, Table, at_most
+from datapipes.position.completion import StreamCompletion
 from datapipes.position.plan import Plan
+from datapipes.position.position_history import SnapshotBudget
 from datapipes.position.seeds import Run
 from datapipes.position.session import Session
-from datapipes.position.share import Share
-from datapipes.position.trail import Looking
 from datapipes.position.user_classes import is_sharding, shard
+from datapipes.sharding.sharding import SHARDING_PRIORITIES
 from reading_services.interface.service import WorkerInfo, graph_from
-from reading_services.workers.at_work import Record, Watch, Watched
+from reading_services.workers.call_record import CallRecord, Watched, WatchOrder
 from reading_services.workers.chunk_watch import ChunkWatch
 from reading_services.workers.generators import Generators, opened
-from reading_services.workers.portable import note_unsendable
 from reading_services.workers.transport import ProducerLink
-from reading_services.workers.transport.packing import Packed, unpacked
-from reading_services.workers.transport.protocol import Credit, Open, Producer, ToProducer, Window
+from reading_services.workers.transport.packing import LazyPickle, unpacked
+from reading_services.workers.transport.protocol import Credit, OpenStream, Producer, ToProducer, Window
+from reading_services.workers.worker_checks import note_unsendable
 
 _LARGEST = 4096  # elements in a chunk
 _FEW = 64  # elements in a chunk; smaller chunks may take twice as long: large ones overflow the processor's cache
@@ -73,15 +73,15 @@ class Order:
     """Number of the opening, the same for all workers."""
     crowd: tuple[int, ...] = ()
     """Numbers of the workers that take part in the opening."""
-    watch: Watch | None = None
+    watch: WatchOrder | None = None
     """How to make elements one by one and record the calls, after a worker has died here. None: not at all."""
-    dealing: Watch | None = None
+    dealing: WatchOrder | None = None
     """The same for the dispatcher, by the number of elements dealt since the start of the epoch."""
     saves: bool = False
     """Whether the consumer saves positions, so that large tables are wanted, too."""
 
 
-def part_of(graph: Pipe, info: WorkerInfo, init_fn: Callable[[Any, WorkerInfo], Any] | None) -> Pipe:
+def worker_graph(graph: Pipe, info: WorkerInfo, init_fn: Callable[[Any, WorkerInfo], Any] | None) -> Pipe:
     """Return a worker's own copy of a graph, sharded and then changed by ``init_fn``.
 
     Stages that read dispatched elements are not sharded: the dispatcher has sharded these elements.
@@ -127,7 +127,7 @@ class WorkerEpochs:
 
 
 @dataclass(frozen=True, slots=True)
-class PoolPlan:
+class PoolSpec:
     """The graph that the workers of a pool run, and its settings."""
 
     graph: Pipe
@@ -178,7 +178,7 @@ def pull(session: Session, most: int, chunk: list[Any]) -> BaseException | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Making:
+class LoopConfig:
     """Functions and settings by which a loop makes elements and packs them for its links."""
 
     open_graph: Callable[[Order], Pipe]
@@ -191,14 +191,14 @@ class Making:
     """The generators that are saved with positions, in a process of its own. None: none are saved."""
     pack_position: Callable[[Table], Any] = lambda table: table
     """Converts a table to the form in which it is sent."""
-    record: Record | None = None
+    record: CallRecord | None = None
     """Record of the elements and calls under way, which the main process reads if this process dies."""
 
 
-class Loop:
+class ProducerLoop:
     """Base of the loops that make elements: a session, the size of its chunks, and its snapshots."""
 
-    def __init__(self, making: Making) -> None:
+    def __init__(self, making: LoopConfig) -> None:
         self._open_graph = making.open_graph
         self._pack = making.pack
         self._failure = making.failure
@@ -212,7 +212,7 @@ class Loop:
         self._average = 64  # bytes of an element, by the last chunk
         self._pack_position = making.pack_position
         self._plan: Plan | None = None  # of the last session
-        self._looking = Looking()
+        self._looking = SnapshotBudget()
         self._watch = ChunkWatch(self._send_early)
 
     def run(self) -> None:
@@ -238,10 +238,10 @@ class Loop:
         self._session = opened(graph, run, above, self._generators, self._plan)
         self._plan = self._session.plan
         self._at_once = 1
-        self._looking = Looking()
+        self._looking = SnapshotBudget()
         return self._session
 
-    def _watching(self, graph: Pipe, watch: Watch | None) -> Pipe:
+    def _watching(self, graph: Pipe, watch: WatchOrder | None) -> Pipe:
         """Return a graph, or a copy that records its calls if the order says so."""
         self._watched = None
         if watch is None or self._record is None:
@@ -296,7 +296,7 @@ class Loop:
         try:
             table = session.table() if self._generators is None else self._generators.beside(session)
             return None if table is None else self._pack_position(table)
-        except TooLarge:
+        except SnapshotTooLarge:
             raise
         except UnsavableElement as error:
             return str(error)
@@ -318,15 +318,15 @@ def _reads_dealt_elements_twice(plan: Plan) -> bool:
     return any(getattr(type(stage), "is_dealt", False) for hub in hubs for stage in structure.walk(hub))
 
 
-class Server(Loop):
+class WorkerLoop(ProducerLoop):
     """The loop of one worker. It calls ``left`` when an opening has ended."""
 
-    def __init__(self, link: ProducerLink, making: Making, left: Callable[[], None]) -> None:
+    def __init__(self, link: ProducerLink, making: LoopConfig, left: Callable[[], None]) -> None:
         super().__init__(making)
         self._link = link
         self._left = left
         self._producer = Producer(making.window)
-        self._share: Share | None = None
+        self._share: StreamCompletion | None = None
         self._saves = False  # whether large tables are wanted
         self._start: Any = None  # the table before the first element, until the first frame takes it along
         self._is_first = True  # whether no frame of this opening was sent yet
@@ -351,7 +351,7 @@ class Server(Loop):
         self._producer.receive(frame)
         if isinstance(frame, Credit):
             self._saves |= frame.saves
-        elif isinstance(frame, Open):
+        elif isinstance(frame, OpenStream):
             try:
                 self._leave_session()
                 self._begin(frame.order)
@@ -365,7 +365,7 @@ class Server(Loop):
         run = replace(order.run, passes=passes.numbers(graph))
         self._made, self._saves = 0, order.saves
         session = self._open(self._watching(graph, order.watch), run, unpacked(order.above))
-        self._share = Share(session) if order.run.shown else None
+        self._share = StreamCompletion(session) if order.run.shown else None
         self._is_first = True
         self._start = self._position() if order.above is None else None
         if self._record is not None:
@@ -466,7 +466,7 @@ class Server(Loop):
         self._is_first, self._start = False, None
         self._link.send(self._producer.items(count, size, body, *told))
         if looked:
-            is_large = isinstance(position, Packed) and len(position.data) > _SMALL
+            is_large = isinstance(position, LazyPickle) and len(position.data) > _SMALL
             self._looking.took((perf_counter() if is_large else looked) - started)
         return True
 
@@ -475,7 +475,7 @@ class Server(Loop):
         with nullcontext() if self._saves else at_most(_LARGE):
             try:
                 return self._position()
-            except TooLarge:
+            except SnapshotTooLarge:
                 return None
 
     def _fail(self, error: BaseException) -> None:

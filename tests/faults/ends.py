@@ -20,7 +20,7 @@ import torch
 from datapipes.iter import IterableWrapper
 from loader2 import DataLoader2
 from reading_services import get_worker_info
-from reading_services.workers.process import members, place
+from reading_services.workers.process import host, members
 from tests.faults import tools
 from tests.faults.tools import SECOND, gone, loader, pids, same, service, within
 
@@ -67,14 +67,14 @@ def interrupted() -> None:
 
 def interrupted_at_the_start() -> None:
     """When one worker has been started, and is still importing where it is not a fork, and the other one has not."""
-    with patch.object(place, "begin", followed_by(says_ready, members.begin)), loader(same, 10_000_000) as dl:
+    with patch.object(host, "begin", followed_by(says_ready, members.begin)), loader(same, 10_000_000) as dl:
         for _ in dl:
             pass
 
 
 def interrupted_twice() -> None:
     """The second time while the workers, which are stuck, are given time to leave: it ends them at once."""
-    with patch.object(place, "end", preceded_by(says_ready, members.end)), loader(_says_so_and_waits, 10_000_000) as dl:
+    with patch.object(host, "end", preceded_by(says_ready, members.end)), loader(_says_so_and_waits, 10_000_000) as dl:
         for _ in dl:
             pass
 

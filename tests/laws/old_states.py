@@ -19,7 +19,7 @@ from unittest import mock
 
 import cloudpickle
 
-from datapipes.position.trail import Looking
+from datapipes.position.position_history import SnapshotBudget
 from loader2 import DataLoader2, __version__
 from loader2.testing.comparing import SEED, must, must_equal, taken
 from loader2.testing.position import State
@@ -90,7 +90,7 @@ def main() -> None:
     if path.exists():
         sys.exit(f"{path} is there: what a release has saved does not change")
     lines = []
-    with mock.patch.object(Looking, "is_cheap", return_value=False):
+    with mock.patch.object(SnapshotBudget, "is_cheap", return_value=False):
         for specimen in SPECIMENS:
             if not specimen.raises:
                 states = repr(_states(specimen))

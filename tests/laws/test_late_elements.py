@@ -16,7 +16,7 @@ from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.errors import PullTimeout
 from datapipes.graph import Pipe
 from datapipes.iter.placement.retry import Retrier
-from datapipes.position.cells import Given
+from datapipes.position.cells import CountCell
 from datapipes.position.opening import Opening
 from loader2 import DataLoader2
 from loader2.testing.comparing import SEED, taken
@@ -38,10 +38,10 @@ class Late(IterDataPipe[Any]):
     to_come: set[int]
 
     def _open(self, at: Opening) -> Iterator[Any]:
-        cell = at.cell(Given)
+        cell = at.cell(CountCell)
         return cell.counting(self._elements(at.source(self.source_datapipe), cell))
 
-    def _elements(self, source: Iterator[Any], cell: Given) -> Iterator[Any]:
+    def _elements(self, source: Iterator[Any], cell: CountCell) -> Iterator[Any]:
         while True:
             if cell.save() in self.to_come:
                 self.to_come.remove(cell.save())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from datapipes.position.trail import Looking
+from datapipes.position.position_history import SnapshotBudget
 from loader2.testing import LAWS, PLACED, Specimen
 from tests.laws.table import broken
 from tests.specimens.catalogue import SPECIMENS, operators, specimens_of
@@ -43,7 +43,7 @@ def test_law_of_services(specimen: Specimen, law: str) -> None:
 def test_law_whether_or_not_positions_are_looked_at(
     operator: str, law: str, looks: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Looking, "is_cheap", lambda self: looks == "always")
+    monkeypatch.setattr(SnapshotBudget, "is_cheap", lambda self: looks == "always")
     if wrong := broken(specimens_of(operator), law):
         pytest.fail("\n".join(wrong), pytrace=False)
 

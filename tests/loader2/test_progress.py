@@ -17,7 +17,7 @@ import pytest
 from tqdm.notebook import tqdm as notebook_tqdm
 
 from datapipes.iter import IterableWrapper, IterDataPipe
-from datapipes.parts.group import Ranks
+from datapipes.sharding.group import RankInfo
 from loader2 import DataLoader2, progress
 
 
@@ -84,12 +84,12 @@ def test_a_log_has_a_line_at_the_end_of_each_epoch(log: Stream) -> None:
     assert log.lines() == ["epoch 0: 4 of 4 elements (100 %)", "epoch 1: 4 of 4 elements (100 %)"]
 
 
-@pytest.mark.parametrize("kind", [progress.Lines, progress.Bar])
+@pytest.mark.parametrize("kind", [progress.LogLines, progress.Bar])
 def test_it_is_shown_now_and_then_meanwhile(
     kind: Any, log: Stream, terminal: Stream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(kind, "every", 0.001)
-    stream, text = (log, " 3 of 10 ") if kind is progress.Lines else (terminal, " 3/10 ")
+    stream, text = (log, " 3 of 10 ") if kind is progress.LogLines else (terminal, " 3/10 ")
     monkeypatch.setattr(progress, "sys", SimpleNamespace(stderr=stream))
     elements = iter(DataLoader2(IterableWrapper(range(10)), progress=True))
     assert list(islice(elements, 3)) == [0, 1, 2]
@@ -237,7 +237,7 @@ def test_a_source_of_unknown_length_is_counted(log: Stream) -> None:
 
 def test_the_first_rank_shows_it(log: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
     for rank in (0, 1):
-        monkeypatch.setattr("loader2.loader.ranks", lambda rank=rank: Ranks(rank, 2))
+        monkeypatch.setattr("loader2.loader.ranks", lambda rank=rank: RankInfo(rank, 2))
         list(DataLoader2(IterableWrapper(range(rank + 3)), progress=True))
     assert log.lines() == ["epoch 0: 3 of 3 elements (100 %)"]
 

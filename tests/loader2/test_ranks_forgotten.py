@@ -10,7 +10,7 @@ import pytest
 
 from datapipes.graph import apply_sharding
 from datapipes.iter import IterableWrapper
-from datapipes.parts.sharding import SHARDING_PRIORITIES
+from datapipes.sharding.sharding import SHARDING_PRIORITIES
 from loader2 import DataLoader2
 from reading_services import (
     DistributedReadingService,

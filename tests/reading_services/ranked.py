@@ -6,9 +6,9 @@ from typing import Any, ClassVar
 
 from datapipes.description import structure
 from datapipes.graph import SHARDING_PRIORITIES, Pipe
-from datapipes.parts import group
-from datapipes.parts.group import Ranks
 from datapipes.position import user_classes
+from datapipes.sharding import group
+from datapipes.sharding.group import RankInfo
 from reading_services import ReadingServiceInterface
 from reading_services.interface.service import Level, ResetFn
 
@@ -32,8 +32,8 @@ class Ranked(ReadingServiceInterface):
 
     def initialize_iteration(self, seed_generator: Any, iter_reset_fn: ResetFn | None = None) -> ResetFn | None:
         seed_generator.spawn(self.rank, inplace=True)
-        group._told = Ranks(self.rank)
+        group._told = RankInfo(self.rank)
         return iter_reset_fn
 
     def finalize(self) -> None:
-        group._told = Ranks()
+        group._told = RankInfo()

@@ -67,7 +67,7 @@ def test_reserved_slots_are_handed_over_or_copied_and_come_back(fd: int, plan: l
         if keeps:
             kept_here.append(view)
         del view
-        handed = writer.hand_over(offset)
+        handed = writer.copy_kept_values(offset)
         assert isinstance(handed, memoryview) is keeps
         if isinstance(handed, memoryview):
             assert bytes(handed) == content
@@ -99,7 +99,7 @@ def test_what_is_to_be_copied_stays_until_it_is(fd: int) -> None:
     assert view is not None
     offset = writer.reserved_at(view)
     assert offset is not None
-    copied = writer.hand_over(offset)
+    copied = writer.copy_kept_values(offset)
     assert isinstance(copied, memoryview)
     del view  # whoever had it lets go in between
     assert writer.put([memoryview(bytes(SIZE))]) is None

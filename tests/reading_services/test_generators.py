@@ -18,9 +18,9 @@ from datapipes.graph import Pipe
 from datapipes.iter import IterDataPipe
 from datapipes.map import SequenceWrapper
 from datapipes.position.plain_data import sealed
+from datapipes.position.position_history import SnapshotBudget
 from datapipes.position.seeds import Run
 from datapipes.position.session import Session
-from datapipes.position.trail import Looking
 from loader2 import DataLoader2
 from reading_services.workers.generators import PLACE, Generators
 from tests.reading_services.workers.in_turn import SEED, numbers, processes, texts, threads
@@ -93,7 +93,7 @@ def loader_of(kind: str, service: Any) -> DataLoader2[Any]:
 def test_a_resumed_epoch_draws_what_it_would_have_drawn(
     kind: str, looks: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Looking, "is_cheap", lambda self: looks)  # in the workers, too, which are forks
+    monkeypatch.setattr(SnapshotBudget, "is_cheap", lambda self: looks)  # in the workers, too, which are forks
     with loader_of(kind, processes(2)) as loader:
         first, second = texts(iter(loader)), texts(iter(loader))
     for number in range(0, len(first), 1 + len(first) // 4):
@@ -134,7 +134,7 @@ def fails_at_three(x: int) -> int:
 def test_an_error_above_the_sharding_changes_no_draws_of_the_other_worker(monkeypatch: pytest.MonkeyPatch) -> None:
     found = []
     for looks in (True, False):
-        monkeypatch.setattr(Looking, "is_cheap", lambda self, looks=looks: looks)
+        monkeypatch.setattr(SnapshotBudget, "is_cheap", lambda self, looks=looks: looks)
         graph = numbers(8).map(fails_at_three).sharding_filter().map(augmented).shuffle(buffer_size=6).batch(2)
         with DataLoader2(graph, reading_service=processes(2)) as loader:
             loader.seed(SEED)

@@ -100,7 +100,7 @@ class Resumable(io.RawIOBase):
         """Release the connection."""
 
 
-class Body(Resumable):
+class HTTPBody(Resumable):
     """HTTP body. ``fetch`` makes a request with additional headers and returns a response of urllib3."""
 
     def __init__(self, fetch: Callable[[dict[str, str]], Any], clock: Clock) -> None:
@@ -194,7 +194,7 @@ class Body(Resumable):
 
 def opened_body(fetch: Callable[[dict[str, str]], Any], clock: Clock) -> io.BufferedReader:
     """Open a file of the bytes that ``fetch`` brings."""
-    return io.BufferedReader(Body(fetch, clock), BUFFER)
+    return io.BufferedReader(HTTPBody(fetch, clock), BUFFER)
 
 
 def _version(headers: Any) -> str | None:

@@ -17,7 +17,7 @@ from datapipes.io.archives.ranges import seekable
 from datapipes.io.archives.tar_entries import LazyTar, plain_tar
 from datapipes.io.archives.zip_entries import open_zip
 from datapipes.iter.archives.members import opened, origin_from_start
-from datapipes.operators.checks import given_length
+from datapipes.operator_support.checks import given_length
 from datapipes.position.on_error import OnError, Tolerant
 from datapipes.position.reopening import origin_of
 from datapipes.position.steps import Step

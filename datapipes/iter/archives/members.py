@@ -19,7 +19,7 @@ from datapipes.errors import BadArgumentType, Loader2Error, StateError, UnsafeMe
 from datapipes.io.archives.limits import Meter
 from datapipes.io.archives.ranges import Shared
 from datapipes.messages.warnings import warn
-from datapipes.operators.flattening import Flattening
+from datapipes.operator_support.flattening import Flattening
 from datapipes.position.reopening import label
 
 _REMEDY = "on_error='skip' skips it"
@@ -33,7 +33,7 @@ class ArchiveStage(Flattening[tuple[str, StreamWrapper]]):
     _out_of_streams: ClassVar[Literal["", "one of each", "several of each"]] = "several of each"
     _kind: ClassVar[str]
 
-    def _inner(self, element: Any) -> Members:
+    def _inner(self, element: Any) -> ArchiveMembers:
         path, archive = opened(element, str(self._fluent))
         try:
             return self._members(path, archive)
@@ -41,7 +41,7 @@ class ArchiveStage(Flattening[tuple[str, StreamWrapper]]):
             warn_of(self._kind, error, self)
             raise
 
-    def _members(self, path: str, archive: StreamWrapper) -> Members:
+    def _members(self, path: str, archive: StreamWrapper) -> ArchiveMembers:
         """Return the members of an archive that was not read yet."""
         raise NotImplementedError(f"{type(self).__name__} has no _members")
 
@@ -117,7 +117,7 @@ def irregular(archive: str, name: str, what: str) -> NoReturn:
     raise UnsafeMember(f"{archive}: the member {name!r} is {what}, and only regular files are read; {_REMEDY}")
 
 
-class Members(Iterator[tuple[str, StreamWrapper]]):
+class ArchiveMembers(Iterator[tuple[str, StreamWrapper]]):
     """Iterator over the members of one archive; after a refused one it continues with the next.
 
     The archive closes after the last member and the last stream that was opened from it.
@@ -176,7 +176,7 @@ class Members(Iterator[tuple[str, StreamWrapper]]):
         raise StopIteration
 
 
-class ListedMembers(Members):
+class ListedMembers(ArchiveMembers):
     """Members of an archive that has a directory; the offset of its header identifies an entry."""
 
     def __init__(

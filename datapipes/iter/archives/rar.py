@@ -16,9 +16,16 @@ from datapipes.errors import CorruptData, Loader2Error
 from datapipes.io.archives.inflating import Expected, Inflating
 from datapipes.io.archives.limits import MAX_RATIO, Limits, Meter, Metered, meter_of
 from datapipes.io.archives.ranges import Range, Shared, seekable
-from datapipes.iter.archives.members import ArchiveStage, ListedMembers, Members, irregular, origin_from_start, placed
+from datapipes.iter.archives.members import (
+    ArchiveMembers,
+    ArchiveStage,
+    ListedMembers,
+    irregular,
+    origin_from_start,
+    placed,
+)
 from datapipes.messages.extras import needed
-from datapipes.operators.checks import given_length
+from datapipes.operator_support.checks import given_length
 from datapipes.position.on_error import Tolerant
 
 _STORED = 0x30
@@ -58,7 +65,7 @@ class RarArchiveLoader(Tolerant, ArchiveStage):
         needed("rarfile", "rar", "load_from_rar")
         super().__post_init__()
 
-    def _members(self, path: str, archive: StreamWrapper) -> Members:
+    def _members(self, path: str, archive: StreamWrapper) -> ArchiveMembers:
         origin = origin_from_start(archive)
         file = unwrapped(archive)
         if isinstance(getattr(file, "raw", None), RarData):
@@ -115,7 +122,9 @@ def content(shared: Shared, entry: Any, path: str, meter: Meter) -> io.BufferedR
         raise CorruptData(f"{path}: it is encrypted, and passwords are not supported")
     if entry.flags & _SPLIT:
         raise CorruptData(f"{path}: it continues in another volume, and archives of several volumes are not supported")
-    raw: RarData = StoredMember(shared, entry, path, meter) if _is_stored(entry) else Packed(shared, entry, path, meter)
+    raw: RarData = (
+        StoredMember(shared, entry, path, meter) if _is_stored(entry) else CompressedMember(shared, entry, path, meter)
+    )
     return io.BufferedReader(raw)
 
 
@@ -136,7 +145,7 @@ class StoredMember(RarData, Inflating):
         super().__init__(source, "stored", path, meter, b"", expected, CorruptData)
 
 
-class Packed(RarData):
+class CompressedMember(RarData):
     """Data of a member that a program unpacks. The first read starts the program."""
 
     def __init__(self, shared: Shared, entry: Any, path: str, meter: Meter) -> None:

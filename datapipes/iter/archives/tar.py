@@ -14,15 +14,15 @@ from datapipes.io.archives.limits import MAX_RATIO, Limits
 from datapipes.io.archives.ranges import Range, Shared
 from datapipes.io.archives.tar_entries import SYMBOLIC_LINK, Entry, content_of, entries, plain_tar
 from datapipes.iter.archives.members import (
+    ArchiveMembers,
     ArchiveStage,
-    Members,
     irregular,
     origin_from_start,
     placed,
     stays_within,
 )
 from datapipes.messages.warnings import warn
-from datapipes.operators.checks import given_length, needs
+from datapipes.operator_support.checks import given_length, needs
 from datapipes.position.on_error import Tolerant
 
 _CODECS = {"*": None, "": "", "gz": "gzip", "bz2": "bz2", "xz": "lzma", "zst": "zstd"}
@@ -70,7 +70,7 @@ class TarArchiveLoader(Tolerant, ArchiveStage):
         super().__post_init__()
         needs(self.mode in _MODES, self, f"Invalid mode {self.mode!r}: choose one of {', '.join(_MODES)}")
 
-    def _members(self, path: str, archive: StreamWrapper) -> Members:
+    def _members(self, path: str, archive: StreamWrapper) -> ArchiveMembers:
         origin = origin_from_start(archive)
         shared = self._shared(path, unwrapped(archive))
         return _TarMembers(self, path, archive, entries(shared), shared, origin)
@@ -86,7 +86,7 @@ class TarArchiveLoader(Tolerant, ArchiveStage):
     __len__ = given_length
 
 
-class _TarMembers(Members):
+class _TarMembers(ArchiveMembers):
     links = 0  # number of links skipped so far
 
     def member(self, entry: Entry) -> tuple[str, io.BufferedReader] | None:

@@ -12,8 +12,15 @@ from datapipes.elements.streams import StreamWrapper, unwrapped
 from datapipes.io.archives.limits import MAX_RATIO, Limits, Meter, meter_of
 from datapipes.io.archives.ranges import seekable
 from datapipes.io.archives.zip_entries import content, kind_of_member, zip_entries
-from datapipes.iter.archives.members import ArchiveStage, ListedMembers, Members, irregular, origin_from_start, placed
-from datapipes.operators.checks import given_length
+from datapipes.iter.archives.members import (
+    ArchiveMembers,
+    ArchiveStage,
+    ListedMembers,
+    irregular,
+    origin_from_start,
+    placed,
+)
+from datapipes.operator_support.checks import given_length
 from datapipes.position.on_error import Tolerant
 
 
@@ -46,7 +53,7 @@ class ZipArchiveLoader(Tolerant, ArchiveStage):
     max_ratio: float | None = MAX_RATIO
     max_bytes: int | None = None
 
-    def _members(self, path: str, archive: StreamWrapper) -> Members:
+    def _members(self, path: str, archive: StreamWrapper) -> ArchiveMembers:
         origin = origin_from_start(archive)
         file = unwrapped(archive)
         file = file.fp if isinstance(file, zipfile.ZipFile) else file

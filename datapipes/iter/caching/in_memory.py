@@ -26,8 +26,8 @@ from datapipes.description.printing import stage
 from datapipes.elements.sizes import size_of
 from datapipes.elements.streams import holds_stream
 from datapipes.errors import StateError, consumes_element
-from datapipes.operators.checks import length_of, needs, needs_count
-from datapipes.position.cells import Cell, Counted, Given, Table, count, fields, table
+from datapipes.operator_support.checks import length_of, needs, needs_count
+from datapipes.position.cells import Cell, CountCell, Counted, Table, count, fields, table
 from datapipes.position.opening import Opening
 from datapipes.position.session import Session, segment
 
@@ -59,7 +59,7 @@ class InMemoryCacheHolder(IterDataPipe[T_co]):
     """
 
     _fluent: ClassVar[str | None] = "in_memory_cache"
-    _alone = (
+    _exclusive_because = (
         "caches one child of a fork, demux or unzip while another part of the graph reads its sibling, "
         "but later passes would not read this child: put in_memory_cache() above the fork"
     )
@@ -69,7 +69,7 @@ class InMemoryCacheHolder(IterDataPipe[T_co]):
     def __init__(self, source_dp: IterDataPipe[T_co], size: float | None = None) -> None:
         self.source_dp = source_dp
         self._size = size
-        self._kept = _Kept()
+        self._kept = _CachedElements()
         needs(size is None or size > 0, self, "size is required to be larger than 0 megabytes, or None for no limit")
 
     @property
@@ -93,12 +93,12 @@ class InMemoryCacheHolder(IterDataPipe[T_co]):
         return ()
 
     def _open(self, at: Opening) -> Iterator[T_co]:
-        reading = at.cell(_Reading)
+        reading = at.cell(_CachePassCell)
         if reading.loaded is not None:
             self._session_of(at, reading).iterator()  # raises now if the state does not fit
         return self._elements(at, reading)
 
-    def _session_of(self, at: Opening, reading: _Reading) -> Session:
+    def _session_of(self, at: Opening, reading: _CachePassCell) -> Session:
         if reading.session is None:
             source = structure.unfold(self.source_dp)
             for above in structure.walk(source):  # relative places: independent of the cache's own place
@@ -109,7 +109,7 @@ class InMemoryCacheHolder(IterDataPipe[T_co]):
             reading.loaded = None
         return reading.session
 
-    def _elements(self, at: Opening, reading: _Reading) -> Iterator[T_co]:
+    def _elements(self, at: Opening, reading: _CachePassCell) -> Iterator[T_co]:
         settings = _settings(self.source_dp, at.run.shard)
         remembered = self._kept.of(settings) if reading.whole else None
         if remembered is None or reading.given() < remembered.missing:
@@ -118,10 +118,10 @@ class InMemoryCacheHolder(IterDataPipe[T_co]):
             reading.leave_source()
             yield from reading.counting(islice(remembered.elements, max(reading.given() - remembered.missing, 0), None))
 
-    def _made(self, at: Opening, reading: _Reading, settings: list[Any], most: int | None) -> Iterator[T_co]:
+    def _made(self, at: Opening, reading: _CachePassCell, settings: list[Any], most: int | None) -> Iterator[T_co]:
         """Make the elements of the source up to its end, or until ``most`` were given."""
         if reading.taken == 0 and reading.whole and most is None:
-            reading.noted = _Noted(self.size)
+            reading.noted = _PassElements(self.size)
         elements: Any = segment(self._session_of(at, reading))
         while most is None or reading.taken < most:
             element = _NONE
@@ -193,7 +193,7 @@ def _same(a: Any, b: Any) -> bool:
     return all(map(_same, *((list(x.items()) if type(x) is dict else x) for x in (a, b))))
 
 
-class _Remembered(NamedTuple):
+class _CacheEntry(NamedTuple):
     """Elements of a stream without the first ``missing`` ones, and the stream's settings."""
 
     settings: list[Any]
@@ -201,25 +201,25 @@ class _Remembered(NamedTuple):
     elements: list[Any]
 
 
-class _Kept:
+class _CachedElements:
     """Cached elements of a stream, shared by all copies of a cache in one process."""
 
     def __init__(self) -> None:
-        self._remembered: _Remembered | None = None
+        self._remembered: _CacheEntry | None = None
 
-    def of(self, settings: list[Any]) -> _Remembered | None:
+    def of(self, settings: list[Any]) -> _CacheEntry | None:
         """Return the cached elements of a stream with these settings, or None."""
         known = self._remembered
         same = known is not None and len(known.settings) == len(settings) and all(map(_same, known.settings, settings))
         return known if same else None
 
-    def remember(self, settings: list[Any], noted: _Noted) -> None:
+    def remember(self, settings: list[Any], noted: _PassElements) -> None:
         """Cache the noted elements, unless there are none or the cache is filled."""
         if noted.elements and self.of(settings) is None:
-            self._remembered = _Remembered(settings, noted.missing, list(noted.elements))
+            self._remembered = _CacheEntry(settings, noted.missing, list(noted.elements))
 
 
-class _Noted:
+class _PassElements:
     """Elements of a pass so far. If they exceed the limit, the oldest are dropped."""
 
     def __init__(self, most: int | None) -> None:
@@ -242,13 +242,13 @@ class _Noted:
             self.missing += 1
 
 
-class _Reading(Cell):
+class _CachePassCell(Cell):
     """Progress of a pass: elements taken from the source, and elements given from there or from the cache."""
 
     def __init__(self) -> None:
         self.taken = 0
         self.whole = True  # False after an element failed
-        self.noted: _Noted | None = None
+        self.noted: _PassElements | None = None
         self.session: Session | None = None
         self.loaded: Table | None = None
         self.handed_on = 0
@@ -335,9 +335,9 @@ class MemoryCell(IterDataPipe[T_co]):
         return list(reversed(self._remembered))
 
     def _open(self, at: Opening) -> Iterator[T_co]:
-        return self._elements(at.source(self.source_datapipe), at.cell(Given))
+        return self._elements(at.source(self.source_datapipe), at.cell(CountCell))
 
-    def _elements(self, source: Iterator[T_co], given: Given) -> Iterator[T_co]:
+    def _elements(self, source: Iterator[T_co], given: CountCell) -> Iterator[T_co]:
         remember = self._remembered.append
         for numbered in enumerate(given.counting(source), start=given.save()):
             remember(numbered)

@@ -1,7 +1,7 @@
 """Operators that join streams into one, or split one into several.
 
 - ``hub``: the shared source and the queues of the children of one fork, demux or unzip
-- ``hub_apart``: a detached hub, whose children are read in several sessions
+- ``detached_hub``: a detached hub, whose children are read in several sessions
 - ``inputs``: checks and lengths of stages with several inputs
 - ``spill``: a queue with bounds in memory that writes the rest to disk
 """

@@ -16,11 +16,11 @@ from typing import Any, ClassVar, TypeVar, cast
 from datapipes.description.pipe import IterDataPipe, composed, operator
 from datapipes.description.printing import stage
 from datapipes.errors import GraphError
-from datapipes.iter.combining.hub import SPENT, Child, Folder, Hub, Queue, Queues
+from datapipes.iter.combining.hub import SPENT, Child, Folder, Hub, HubCell, Queue
 from datapipes.messages.warnings import warn
-from datapipes.operators.checks import needs, needs_callable, source_length
+from datapipes.operator_support.checks import needs, needs_callable, source_length
 from datapipes.position.cells import count, fields
-from datapipes.position.trail import Lost
+from datapipes.position.position_history import Lost
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -101,7 +101,7 @@ class _Fork(Hub):
 
 @operator
 class _ForkChild(Child[T_co]):
-    def _elements(self, queues: Queues, mine: Queue) -> Iterator[T_co]:
+    def _elements(self, queues: HubCell, mine: Queue) -> Iterator[T_co]:
         main = cast("_Fork", self.main_datapipe)
         limit, copied = main.limit, _COPIES[main.copy]
         source, lock, others = queues.source, queues.lock, queues.others(mine)
@@ -227,7 +227,7 @@ class _Dealer(Hub):
 
     _shares_room: ClassVar[bool] = True
 
-    def dealing(self, queues: Queues) -> Callable[[Any], int | None]:
+    def dealing(self, queues: HubCell) -> Callable[[Any], int | None]:
         """Return the function that returns the number of an element's child, or None for no child."""
         raise NotImplementedError(f"{type(self).__name__} has no dealing")
 
@@ -252,7 +252,7 @@ class _Demux(_Dealer):
         self.drop_none = drop_none
         super().__init__(datapipe, num_instances, buffer_size, buffer_bytes=buffer_bytes, spill_dir=spill_dir)
 
-    def dealing(self, queues: Queues) -> Callable[[Any], int | None]:
+    def dealing(self, queues: HubCell) -> Callable[[Any], int | None]:
         return self._child_of
 
     def _child_of(self, element: Any) -> int | None:
@@ -272,10 +272,10 @@ class _Demux(_Dealer):
 
 
 @operator
-class _Dealt(Child[T_co]):
+class _RoutedChild(Child[T_co]):
     """Child that gets its own share of the elements."""
 
-    def _elements(self, queues: Queues, mine: Queue) -> Iterator[T_co]:
+    def _elements(self, queues: HubCell, mine: Queue) -> Iterator[T_co]:
         main = cast("_Dealer", self.main_datapipe)
         limit, child_of, me = main.limit, main.dealing(queues), self.instance_id
         source, lock, readers, marks = queues.source, queues.lock, queues.readers, queues.marks
@@ -330,7 +330,7 @@ class _Dealt(Child[T_co]):
 
 
 @operator
-class _DemuxChild(_Dealt[T_co]):
+class _DemuxChild(_RoutedChild[T_co]):
     def __len__(self) -> int:
         raise TypeError(
             f"{stage(self.main_datapipe)}{stage(self)} doesn't have valid length: it depends on classifier_fn"
@@ -341,21 +341,21 @@ class _DemuxChild(_Dealt[T_co]):
 class _RoundRobin(_Dealer):
     _fluent: ClassVar[str | None] = "round_robin_demux"
 
-    def dealing(self, queues: Queues) -> Callable[[Any], int | None]:
-        return cast("_Turns", queues).next_child
+    def dealing(self, queues: HubCell) -> Callable[[Any], int | None]:
+        return cast("_RoundRobinHubCell", queues).next_child
 
-    def _queues(self) -> Queues:
-        return _Turns(self)
+    def _queues(self) -> HubCell:
+        return _RoundRobinHubCell(self)
 
 
 @operator
-class _RoundRobinChild(_Dealt[T_co]):
+class _RoundRobinChild(_RoutedChild[T_co]):
     def __len__(self) -> int:
         main = self.main_datapipe
         return len(range(self.instance_id, source_length(self, main.datapipe), main.num_instances))
 
 
-class _Turns(Queues):
+class _RoundRobinHubCell(HubCell):
     """Queues of waiting elements, and the next child in the round."""
 
     def __init__(self, hub: _RoundRobin) -> None:

@@ -27,15 +27,15 @@ from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.description.printing import stage
 from datapipes.elements.sizes import size_of
 from datapipes.errors import StateError, consumes_element
-from datapipes.iter.combining.hub_apart import Apart, Reading
-from datapipes.iter.combining.spill import Room, SpillQueue
+from datapipes.iter.combining.detached_hub import DetachedHubCell, ReaderCell
+from datapipes.iter.combining.spill import BufferBounds, SpillQueue
 from datapipes.messages.warnings import warn
-from datapipes.operators.checks import needs, needs_count
-from datapipes.position.blame import told_of
+from datapipes.operator_support.checks import needs, needs_count
 from datapipes.position.cells import Cell, count, fields
+from datapipes.position.error_notes import told_of
 from datapipes.position.forks import give_back, tell_of_forks
 from datapipes.position.opening import Opening
-from datapipes.position.trail import Lost, lost, told
+from datapipes.position.position_history import Lost, lost, told
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -51,7 +51,7 @@ class Hub(IterDataPipe[Any]):
     """Stage that the children of one call share."""
 
     _hub: ClassVar[bool] = True
-    _hands_on: ClassVar[bool] = True
+    _passes_through: ClassVar[bool] = True
     _shares_room: ClassVar[bool] = False  # whether the bounds apply to all queues together, not to each
 
     datapipe: IterDataPipe[Any]
@@ -81,22 +81,22 @@ class Hub(IterDataPipe[Any]):
         """Number of waiting elements up to which there is room. Beyond it, ``need_room`` decides."""
         return self.most_elements if self.buffer_bytes is None and self.spill_dir is None else -1
 
-    def room(self) -> Room | None:
+    def room(self) -> BufferBounds | None:
         """Return the bounds of one reader's queue, or of all. Return None if only the number of elements matters."""
         if self.buffer_bytes is None and self.spill_dir is None:
             return None
         folder = None if self.spill_dir is None else os.fspath(self.spill_dir)
-        return Room(self.most_elements, self.buffer_bytes, folder, stage(self))
+        return BufferBounds(self.most_elements, self.buffer_bytes, folder, stage(self))
 
     def _open(self, at: Opening) -> Any:
-        if at.is_apart():
-            return at.cell(lambda: Apart(self._queues())).opened(self, at)
+        if at.is_detached():
+            return at.cell(lambda: DetachedHubCell(self._queues())).opened(self, at)
         queues = at.cell(self._queues)
         queues.put_back = at.put_back
         return queues.reading(at.source(self.datapipe))
 
-    def _queues(self) -> Queues:
-        return Queues(self)
+    def _queues(self) -> HubCell:
+        return HubCell(self)
 
 
 @operator
@@ -104,26 +104,26 @@ class Child(IterDataPipe[T_co]):
     """One of the streams of a hub."""
 
     _fluent: ClassVar[str | None] = "fork"
-    _hands_on: ClassVar[bool] = True
+    _passes_through: ClassVar[bool] = True
 
     _parents: ClassVar[tuple[str, ...] | None] = ("main_datapipe",)
     main_datapipe: Hub
     instance_id: int
 
     def _open(self, at: Opening) -> Iterator[T_co]:
-        queues: Queues = at.hub(self.main_datapipe)
+        queues: HubCell = at.hub(self.main_datapipe)
         elements = self._elements(queues, queues.of_reader(at.place, self.instance_id))
-        apart: Apart | None = at.joined(self.main_datapipe)
+        apart: DetachedHubCell | None = at.joined(self.main_datapipe)
         if apart is None:
             return elements
-        return at.cell(Reading).along(self, at, apart.told_to(at.place, elements))
+        return at.cell(ReaderCell).along(self, at, apart.progress_of(at.place, elements))
 
-    def _elements(self, queues: Queues, mine: Queue) -> Iterator[T_co]:
+    def _elements(self, queues: HubCell, mine: Queue) -> Iterator[T_co]:
         """Yield the elements that wait in the queue, and then those from the source."""
         raise NotImplementedError(f"{type(self).__name__} has no _elements")
 
 
-class Queues(Cell):
+class HubCell(Cell):
     """Queues of waiting elements, one for each reader, by place."""
 
     def __init__(self, hub: Hub) -> None:
@@ -145,7 +145,7 @@ class Queues(Cell):
     def forked(self) -> None:
         give_back(self.lock)
 
-    def reading(self, source: Iterator[Any], goes_on: bool = False) -> Queues:
+    def reading(self, source: Iterator[Any], goes_on: bool = False) -> HubCell:
         """Take elements from this iterator. ``goes_on``: it continues after an exception."""
         self.source, self._goes_on, self._failure = source, goes_on, None
         self.marks = deque([None] * sum(map(len, self.waiting.values())))

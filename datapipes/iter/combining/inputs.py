@@ -8,7 +8,7 @@ from datapipes.description.pipe import IterDataPipe
 from datapipes.description.printing import stage
 from datapipes.description.structure import is_pipe, is_stream
 from datapipes.errors import BadArgumentType
-from datapipes.operators.checks import needs, source_length
+from datapipes.operator_support.checks import needs, source_length
 
 
 def needs_streams(pipe: IterDataPipe[Any], inputs: tuple[Any, ...]) -> None:

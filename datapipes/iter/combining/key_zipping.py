@@ -17,7 +17,7 @@ from datapipes.description.printing import stage
 from datapipes.description.structure import is_pipe, is_stream
 from datapipes.elements.streams import StreamWrapper
 from datapipes.errors import BadArgumentType, StateError
-from datapipes.operators.checks import needs_callable, needs_count, same_length
+from datapipes.operator_support.checks import needs_callable, needs_count, same_length
 from datapipes.position.cells import Cell, fields
 from datapipes.position.on_error import Tolerant
 from datapipes.position.opening import Opening
@@ -72,11 +72,11 @@ class IterKeyZipper(IterDataPipe[Any]):
         needs_count(self, "buffer_size", 1, "'buffer_size' is required to be positive, or None", or_none=True)
 
     def _open(self, at: Opening) -> Iterator[Any]:
-        search = at.cell(_Search)
+        search = at.cell(_KeySearchCell)
         references = chain(search.held, at.source(self.ref_datapipe))
         return self._pairs(at.source(self.source_datapipe), references, search)
 
-    def _pairs(self, source: Iterator[Any], references: Iterator[Any], search: _Search) -> Iterator[Any]:
+    def _pairs(self, source: Iterator[Any], references: Iterator[Any], search: _KeySearchCell) -> Iterator[Any]:
         key_fn, merge_fn, keep_key = self.key_fn, self.merge_fn, self.keep_key
         for element in search.elements(source):
             searching = found = False
@@ -98,7 +98,7 @@ class IterKeyZipper(IterDataPipe[Any]):
             yield (key, made) if keep_key else made
         search.close()
 
-    def _reference(self, key: Hashable, references: Iterator[Any], search: _Search) -> Any:
+    def _reference(self, key: Hashable, references: Iterator[Any], search: _KeySearchCell) -> Any:
         """Return the reference element with a key; those read before it wait."""
         waiting, ref_key_fn = search.waiting, self.ref_key_fn or self.key_fn
         if key in waiting:
@@ -125,7 +125,7 @@ class IterKeyZipper(IterDataPipe[Any]):
             f"the key {key!r:.80}; {len(waiting)} wait, of {self.buffer_size or 'any number'} that may"
         )
 
-    def _give_up_the_oldest(self, search: _Search) -> None:
+    def _give_up_the_oldest(self, search: _KeySearchCell) -> None:
         if not search.warned:
             search.warned = True
             warnings.warn(
@@ -138,7 +138,7 @@ class IterKeyZipper(IterDataPipe[Any]):
     __len__ = same_length
 
 
-class _Search(Cell):
+class _KeySearchCell(Cell):
     """Waiting reference elements by key, and the element whose key is searched."""
 
     def __init__(self) -> None:

@@ -22,10 +22,10 @@ from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.description.printing import stage
 from datapipes.errors import BadArgument, BadArgumentType, StateError
 from datapipes.iter.combining.inputs import lengths, needs_streams
-from datapipes.operators.checks import needs, no_length
-from datapipes.operators.random_order import Seeded, shares
+from datapipes.operator_support.checks import needs, no_length
+from datapipes.operator_support.random_order import Seeded, shares
 from datapipes.position.cells import Cell, count, fields
-from datapipes.position.laps import ALONE, Lap
+from datapipes.position.laps import ALONE, LapCell
 from datapipes.position.opening import Opening
 
 _BLOCK = 4096
@@ -41,11 +41,11 @@ Weight: TypeAlias = float | Mapping[int, float] | Callable[[int], float]
 _Now: TypeAlias = float | Callable[[int], float]
 
 
-class _Drawing(Seeded, IterDataPipe[T_co]):
+class _WeightedInputs(Seeded, IterDataPipe[T_co]):
     """Base of stages that draw from their inputs by weight."""
 
     def _elements(
-        self, sources: list[Iterator[Any]], weights: list[_Now], cell: _Draws, seed: int, stop: Stop = "all"
+        self, sources: list[Iterator[Any]], weights: list[_Now], cell: _MixCell, seed: int, stop: Stop = "all"
     ) -> Iterator[T_co]:
         live, draws = cell.live, shares(seed, _BLOCK)
         changing = any(map(callable, weights))
@@ -76,7 +76,7 @@ class _Drawing(Seeded, IterDataPipe[T_co]):
             yield from sources[live[0]]
             live.clear()
 
-    def _ends(self, weights: list[_Now], cell: _Draws) -> list[float]:
+    def _ends(self, weights: list[_Now], cell: _MixCell) -> list[float]:
         """Return the cumulative weights of the remaining inputs at this step."""
         chosen = [weights[i] for i in cell.live]
         step = cell.step
@@ -90,7 +90,7 @@ class _Drawing(Seeded, IterDataPipe[T_co]):
 
 
 @operator
-class Mixer(_Drawing[T_co]):
+class Mixer(_WeightedInputs[T_co]):
     """Elements of this stream and others, each from a stream drawn at random in proportion to the weights.
 
     Weights may change by the step, the number of elements given before in this epoch. Below a ``sharding_filter`` each
@@ -144,7 +144,7 @@ class Mixer(_Drawing[T_co]):
             counts = all(type(step) is int and step >= 0 for step in steps)
             needs(counts and 0 in steps, self, f"Weights by the step must begin at step 0, got {weight!r:.60}")
         if stop == "repeat":
-            self._alone = ALONE.format("mix()")
+            self._exclusive_because = ALONE.format("mix()")
 
     def _reads(self) -> tuple[IterDataPipe[Any], ...]:
         return () if self.stop == "repeat" else self._inputs()
@@ -155,12 +155,12 @@ class Mixer(_Drawing[T_co]):
     def _open(self, at: Opening) -> Iterator[T_co]:
         inputs, weights = self._inputs(), list(map(_by_step, (self.weight, *self.weights.values())))
         if self.stop == "repeat":
-            repeated = at.cell(lambda: _Repeated(len(inputs)))
+            repeated = at.cell(lambda: _RepeatingMixCell(len(inputs)))
             for lap, pipe in zip(repeated.laps, inputs, strict=True):
                 lap.begin(at, pipe)
             laps = [_laps(at, lap, pipe) for lap, pipe in zip(repeated.laps, inputs, strict=True)]
             return self._elements(laps, weights, repeated, at.seed(self._seed), self.stop)
-        cell = at.cell(lambda: _Draws(len(inputs)))
+        cell = at.cell(lambda: _MixCell(len(inputs)))
         return self._elements(list(map(at.source, inputs)), weights, cell, at.seed(self._seed), self.stop)
 
     def __len__(self) -> int:
@@ -170,7 +170,7 @@ class Mixer(_Drawing[T_co]):
 
 
 @operator
-class SampleMultiplexer(_Drawing[Any]):
+class SampleMultiplexer(_WeightedInputs[Any]):
     """Elements of inputs drawn at random, in proportion to their weights; an ended input is drawn no more.
 
     Args:
@@ -196,13 +196,13 @@ class SampleMultiplexer(_Drawing[Any]):
     def _open(self, at: Opening) -> Iterator[Any]:
         sources = [at.source(pipe) for pipe in self.pipes_to_weights_dict]
         weights = list(map(_by_step, self.pipes_to_weights_dict.values()))
-        return self._elements(sources, weights, at.cell(lambda: _Draws(len(sources))), at.seed(self._seed))
+        return self._elements(sources, weights, at.cell(lambda: _MixCell(len(sources))), at.seed(self._seed))
 
     def __len__(self) -> int:
         return sum(lengths(self, tuple(self.pipes_to_weights_dict)))
 
 
-class _Draws(Cell):
+class _MixCell(Cell):
     """Number of random draws, and the remaining inputs."""
 
     def __init__(self, number_of_inputs: int) -> None:
@@ -236,12 +236,12 @@ class _Draws(Cell):
         self.drawn, self.live[:] = count(drawn, "drawn"), inputs
 
 
-class _Repeated(_Draws):
+class _RepeatingMixCell(_MixCell):
     """Draws with the lap of each input, which tells whether it has ended once."""
 
     def __init__(self, number_of_inputs: int) -> None:
         super().__init__(number_of_inputs)
-        self.laps = [Lap() for _ in range(number_of_inputs)]
+        self.laps = [LapCell() for _ in range(number_of_inputs)]
 
     def leave(self, which: int) -> None:
         super().leave(which)
@@ -272,7 +272,7 @@ class _Repeated(_Draws):
                 closing.callback(lap.close)
 
 
-def _laps(at: Opening, lap: Lap, pipe: IterDataPipe[Any]) -> Iterator[Any]:
+def _laps(at: Opening, lap: LapCell, pipe: IterDataPipe[Any]) -> Iterator[Any]:
     """Yield the elements of an input that repeats, with a mark after each lap. End if a lap is empty."""
     while (yield from lap.elements(at, pipe)):
         yield _END_OF_LAP

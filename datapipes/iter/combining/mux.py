@@ -43,9 +43,9 @@ class Multiplexer(IterDataPipe[Any]):
         needs_streams(self, self.datapipes)
 
     def _open(self, at: Opening) -> Iterator[Any]:
-        return self._elements([at.source(pipe) for pipe in self.datapipes], at.cell(_Round))
+        return self._elements([at.source(pipe) for pipe in self.datapipes], at.cell(_RoundCell))
 
-    def _elements(self, sources: list[Iterator[Any]], cell: _Round) -> Iterator[Any]:
+    def _elements(self, sources: list[Iterator[Any]], cell: _RoundCell) -> Iterator[Any]:
         while True:
             for element in cell.left:
                 yield element
@@ -86,7 +86,7 @@ class MultiplexerLongest(IterDataPipe[Any]):
 
     def _open(self, at: Opening) -> Iterator[Any]:
         sources = [at.source(pipe) for pipe in self.datapipes]
-        return self._elements(sources, at.cell(lambda: _Turns(len(sources))).live)
+        return self._elements(sources, at.cell(lambda: _TurnsCell(len(sources))).live)
 
     def _elements(self, sources: list[Iterator[Any]], live: deque[int]) -> Iterator[Any]:
         while live:
@@ -107,7 +107,7 @@ def _as_streams(inputs: tuple[Any, ...]) -> tuple[IterDataPipe[Any], ...]:
     return tuple(p if is_stream(p) else IterableWrapper(p, deepcopy=False) for p in inputs)
 
 
-class _Round(Cell):
+class _RoundCell(Cell):
     """Remaining elements of the current round, and those taken for the next one."""
 
     def __init__(self) -> None:
@@ -130,7 +130,7 @@ class _Round(Cell):
         self.round, self.left, self.taken = [], iter(()), []
 
 
-class _Turns(Cell):
+class _TurnsCell(Cell):
     """The inputs that have not ended, in the order of their turns."""
 
     def __init__(self, number_of_inputs: int) -> None:

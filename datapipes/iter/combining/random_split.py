@@ -24,7 +24,7 @@ from datapipes.description.printing import stage
 from datapipes.description.structure import walk
 from datapipes.errors import BadArgument, BadArgumentType
 from datapipes.messages.warnings import warn
-from datapipes.operators.checks import length_of, needs, needs_count
+from datapipes.operator_support.checks import length_of, needs, needs_count
 from datapipes.position.cells import Cell, count
 from datapipes.position.opening import Opening
 from datapipes.position.seeds import derive
@@ -121,7 +121,7 @@ class _RandomSplit(IterDataPipe[T_co]):
         weights = [Fraction(repr(float(weight))) for weight in self.weights.values()]
         return [weight * self.total_length / sum(weights) for weight in weights]
 
-    def dealt(self, target: Hashable, start: int = 0, shares: Sequence[float] = ()) -> Iterator[_Block]:
+    def dealt(self, target: Hashable, start: int = 0, shares: Sequence[float] = ()) -> Iterator[_ShareBlock]:
         """Yield blocks of flags for the elements of ``target``, from a block's first element and the shares there."""
         mine = list(self.weights).index(target)
         left = list(shares or map(float, self.shares()))
@@ -130,10 +130,10 @@ class _RandomSplit(IterDataPipe[T_co]):
             generator = torch.Generator().manual_seed(derive("random_split", self.seed, first // _BLOCK))
             drawn = torch.rand(min(_BLOCK, remaining), dtype=torch.float64, generator=generator).tolist()
             goes = [_deal(left, number, remaining - i) == mine for i, number in enumerate(drawn)]
-            yield _Block(goes, first, before)
+            yield _ShareBlock(goes, first, before)
 
 
-class _Block(NamedTuple):
+class _ShareBlock(NamedTuple):
     """Flags of some elements for one target, the number of the first, and the remaining shares there."""
 
     goes: list[bool]
@@ -179,7 +179,7 @@ class SplitterIterator(IterDataPipe[T_co]):
 
     def _open(self, at: Opening) -> Iterator[T_co]:
         main = self.main_datapipe
-        cell = at.cell(lambda: _Dealt(main.total_length))
+        cell = at.cell(lambda: _SplitCell(main.total_length))
         return self._elements(at.source(main), cell.going_on(main, self.target))
 
     def _elements(self, source: Iterator[T_co], blocks: Iterator[Iterator[bool]]) -> Iterator[T_co]:
@@ -196,7 +196,7 @@ class SplitterIterator(IterDataPipe[T_co]):
                 "give its length as total_length"
             )
 
-    def _given_as(self) -> tuple[_RandomSplit[T_co], int]:
+    def _unpacked_from(self) -> tuple[_RandomSplit[T_co], int]:
         return self.main_datapipe, list(self.main_datapipe.weights).index(self.target)
 
     def _indexed(self) -> Indexed | None:
@@ -224,7 +224,7 @@ class SplitterIterator(IterDataPipe[T_co]):
         return int(shares[list(main.weights).index(self.target)])
 
 
-class _Dealt(Cell):
+class _SplitCell(Cell):
     """Position in the split: the number of elements of the source that were assigned."""
 
     def __init__(self, total_length: int) -> None:

@@ -23,12 +23,12 @@ from typing import IO, Any, cast
 from datapipes.elements import UnsavableElement, decode, encode
 from datapipes.elements.sizes import size_of
 from datapipes.position.forks import give_back, tell_of_forks
-from datapipes.position.trail import Lost
+from datapipes.position.position_history import Lost
 
 _LENGTH = 8  # bytes that hold a record's length
 
 
-class Room:
+class BufferBounds:
     """Bounds on elements in memory, their count, and the folder for the rest, for one queue or several."""
 
     def __init__(self, most_elements: float, most_bytes: int | None, folder: str | None, owner: str) -> None:
@@ -64,7 +64,7 @@ class SpillQueue:
     calls.
     """
 
-    def __init__(self, room: Room) -> None:
+    def __init__(self, room: BufferBounds) -> None:
         self.room = room
         self._arrived: deque[Any] = deque()
         self.append = self._arrived.append
@@ -72,7 +72,7 @@ class SpillQueue:
         self._memory: deque[tuple[Any, int]] = deque()
         self._first = self._end = 0  # the numbers of the elements that are not in `_memory`
         self._kept: dict[int, Any] = {}  # those of them that are not on disk
-        self._files = [_Records(room.folder), _Records(room.folder)]  # the one to read, and the one to write
+        self._files = [_RecordFile(room.folder), _RecordFile(room.folder)]  # the one to read, and the one to write
 
     @property
     def refusal(self) -> Callable[[], Exception] | None:
@@ -192,7 +192,7 @@ def _unpacked(record: bytes) -> Any:
     return cast("list[Any]", decode(record, what="an element that was spilled to disk"))[0]
 
 
-class _Records:
+class _RecordFile:
     """File without a name, with records that are written at its ``end`` and read from its ``start``.
 
     The caller moves these after writing or reading. Otherwise a record is overwritten or read again.

@@ -94,10 +94,10 @@ class ZipperLongest(IterDataPipe[Row]):
 
 def _rows(inputs: tuple[IterDataPipe[Any], ...], at: Opening, longest: bool = False, fill: Any = None) -> Iterator[Row]:
     sources = [at.source(pipe) for pipe in inputs]
-    return at.cell(lambda: _Step(len(sources))).rows(sources, longest, fill)
+    return at.cell(lambda: _ZipCell(len(sources))).rows(sources, longest, fill)
 
 
-class _Step(Cell):
+class _ZipCell(Cell):
     """The inputs that still owe their element of a dropped row; empty unless an input raises.
 
     It also keeps the elements of a row that was not dropped, because its exception costs no element.
@@ -240,10 +240,10 @@ class Concater(IterDataPipe[T_co]):
 
     def _open(self, at: Opening) -> Iterator[T_co]:
         return self._elements(
-            [at.source(pipe) for pipe in self.datapipes], at.cell(lambda: _Which(len(self.datapipes)))
+            [at.source(pipe) for pipe in self.datapipes], at.cell(lambda: _ConcatCell(len(self.datapipes)))
         )
 
-    def _elements(self, sources: list[Iterator[T_co]], which: _Which) -> Iterator[T_co]:
+    def _elements(self, sources: list[Iterator[T_co]], which: _ConcatCell) -> Iterator[T_co]:
         while which.index < len(sources):
             yield from sources[which.index]
             which.index += 1
@@ -263,7 +263,7 @@ class Concater(IterDataPipe[T_co]):
         return sum(lengths(self, self.datapipes))
 
 
-class _Which(Cell):
+class _ConcatCell(Cell):
     """Index of the input that is being read."""
 
     def __init__(self, inputs: int) -> None:

@@ -22,12 +22,12 @@ from datapipes.errors import BadArgument, StateError
 from datapipes.iter.elements.flatmap import FlatMapper
 from datapipes.iter.elements.numbering import LengthSetter
 from datapipes.iter.grouping.batch import Batcher
-from datapipes.operators.checks import length_of, needs_callable, needs_count, same_length
-from datapipes.operators.columns import check_columns, on_input, placing, validate_input_col
-from datapipes.operators.flattening import Flattening, Inner
+from datapipes.operator_support.checks import length_of, needs_callable, needs_count, same_length
+from datapipes.operator_support.columns import check_columns, on_input, placing, validate_input_col
+from datapipes.operator_support.flattening import FlattenCell, Flattening
 from datapipes.position.cells import Cell, fields
 from datapipes.position.forks import OwnerProcess
-from datapipes.position.on_error import SKIP, Faults, LeftOut, OnError, Tolerant, may_leave_out
+from datapipes.position.on_error import SKIP, LeftOut, OnError, Tolerant, ToleratedErrors, may_leave_out
 from datapipes.position.opening import Opening
 
 R_co = TypeVar("R_co", covariant=True)
@@ -66,7 +66,7 @@ class BatchMapper(Tolerant, Flattening[R_co]):
 
     def _open(self, at: Opening) -> Iterator[R_co]:
         above = at.above()
-        held = at.cell(partial(_HeldBatch, self))
+        held = at.cell(partial(_BatchMapCell, self))
         batches = held.batches(at.source(self.datapipe))
         return self._elements(held.inputs(batches, above, at_start=not at.resumed), held)
 
@@ -80,7 +80,7 @@ class BatchMapper(Tolerant, Flattening[R_co]):
         raise TypeError(f"{type(self).__name__}'s length relies on the output of its function.")
 
 
-class _HeldBatch(Inner):
+class _BatchMapCell(FlattenCell):
     """Current batch, and the elements taken for the next one when the source raised."""
 
     def __init__(self, pipe: BatchMapper[Any]) -> None:
@@ -188,9 +188,9 @@ class _AsyncMapper(Tolerant, IterDataPipe[list[Any]]):
         super().__post_init__()
 
     def _open(self, at: Opening) -> Iterator[list[Any]]:
-        return self._batches(at.source(self.source_datapipe), at.cell(partial(_Loop, self)), at)
+        return self._batches(at.source(self.source_datapipe), at.cell(partial(_EventLoopCell, self)), at)
 
-    def _batches(self, source: Iterator[list[Any]], loop: _Loop, at: Opening) -> Iterator[list[Any]]:
+    def _batches(self, source: Iterator[list[Any]], loop: _EventLoopCell, at: Opening) -> Iterator[list[Any]]:
         call, place = on_input(self.async_fn, self.input_col), placing(self.input_col, self.output_col)
 
         async def made(element: Any) -> Any:
@@ -212,7 +212,9 @@ class _AsyncMapper(Tolerant, IterDataPipe[list[Any]]):
             del results
         loop.finish()
 
-    def _mapped(self, batch: list[Any], made: Callable[[Any], Coroutine[Any, Any, Any]], loop: _Loop) -> list[Any]:
+    def _mapped(
+        self, batch: list[Any], made: Callable[[Any], Coroutine[Any, Any, Any]], loop: _EventLoopCell
+    ) -> list[Any]:
         faults = loop.faults
         outcomes = loop.run(_outcomes(batch, made, self.max_concurrency, at_once=faults is None))
         results = []
@@ -263,11 +265,11 @@ def _outcome(task: asyncio.Task[Any], stopped: list[asyncio.Task[Any]]) -> tuple
     return (error, None) if error is not None else (None, task.result())
 
 
-class _Loop(Cell):
+class _EventLoopCell(Cell):
     """Event loop and its thread. Between two batches only the errors are part of the position."""
 
     def __init__(self, pipe: _AsyncMapper) -> None:
-        self.faults = None if pipe.on_error == "raise" else Faults(pipe)
+        self.faults = None if pipe.on_error == "raise" else ToleratedErrors(pipe)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._stop = asyncio.Event()

@@ -10,8 +10,8 @@ from typing import ClassVar, TypeVar
 from datapipes.description.indexed import Indexed, indexed
 from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.description.printing import stage
-from datapipes.operators.checks import needs_count, source_length
-from datapipes.position.laps import ALONE, Lap
+from datapipes.operator_support.checks import needs_count, source_length
+from datapipes.position.laps import ALONE, LapCell
 from datapipes.position.opening import Opening
 
 T_co = TypeVar("T_co", covariant=True)
@@ -32,8 +32,8 @@ class Cycler(IterDataPipe[T_co]):
     """
 
     _fluent: ClassVar[str | None] = "cycle"
-    _hands_on: ClassVar[bool] = True
-    _alone = ALONE.format("cycle()")
+    _passes_through: ClassVar[bool] = True
+    _exclusive_because = ALONE.format("cycle()")
 
     source_datapipe: IterDataPipe[T_co]
     count: int | None = None
@@ -45,11 +45,11 @@ class Cycler(IterDataPipe[T_co]):
         return ()
 
     def _open(self, at: Opening) -> Iterator[T_co]:
-        lap = at.cell(Lap)
+        lap = at.cell(LapCell)
         lap.begin(at, self.source_datapipe)
         return self._laps(at, lap)
 
-    def _laps(self, at: Opening, lap: Lap) -> Iterator[T_co]:
+    def _laps(self, at: Opening, lap: LapCell) -> Iterator[T_co]:
         while self.count is None or lap.number < self.count:
             if not (yield from lap.elements(at, self.source_datapipe)):
                 return

@@ -2,9 +2,9 @@
 
 Up to ``buffer_size`` iterables of a ``shuffled_flatmap`` are live. When one has ended, the next element of the source
 takes its slot. The draws are made in blocks, each a pure function of the stage's seed and the block's number. So the
-position is their count and the position in each live iterable (``datapipes.operators.flattening``). An element that
-holds an open stream cannot be saved. The state then has the table above from before it was taken, and a resume takes it
-again from there, in a session of its own.
+position is their count and the position in each live iterable (``operator_support.flattening``). An element that holds
+an open stream cannot be saved. The state then has the table above from before it was taken, and a resume takes it again
+from there, in a session of its own.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from typing import Any, ClassVar, TypeVar
 from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.elements.streams import holds_stream
 from datapipes.errors import StateError, consumes_element
-from datapipes.operators.checks import length_of, needs_callable, needs_count
-from datapipes.operators.columns import on_input, validate_input_col
-from datapipes.operators.flattening import Flattening, Inner
-from datapipes.operators.random_order import Shuffling, shares
+from datapipes.operator_support.checks import length_of, needs_callable, needs_count
+from datapipes.operator_support.columns import on_input, validate_input_col
+from datapipes.operator_support.flattening import FlattenCell, Flattening
+from datapipes.operator_support.random_order import Shuffling, shares
 from datapipes.position.cells import Cell, Table, count, fields, table
-from datapipes.position.on_error import Faults, Tolerant
+from datapipes.position.on_error import Tolerant, ToleratedErrors
 from datapipes.position.opening import Opening
 from datapipes.position.seeds import ErrorCounts, Run
 from datapipes.position.session import Session, segment
@@ -107,9 +107,11 @@ class ShuffledFlatMapper(Shuffling, _FlatMapping[T_co]):
 
     def _open(self, at: Opening) -> Iterator[T_co]:
         size = self.buffer_size if self._enabled else 1
-        return self._drawn(at, at.source(self.datapipe), at.cell(partial(_Lives, self, size, at.seed(self._seed))))
+        return self._drawn(
+            at, at.source(self.datapipe), at.cell(partial(_LiveIterablesCell, self, size, at.seed(self._seed)))
+        )
 
-    def _drawn(self, at: Opening, source: Iterator[Any], lives: _Lives) -> Iterator[T_co]:
+    def _drawn(self, at: Opening, source: Iterator[Any], lives: _LiveIterablesCell) -> Iterator[T_co]:
         above = at.above()
         lives.bury()
         for live in lives.all:
@@ -154,14 +156,14 @@ class ShuffledFlatMapper(Shuffling, _FlatMapping[T_co]):
         if lives.faults is not None:
             lives.faults.end()
 
-    def _of(self, at: Opening, live: _Live) -> Iterator[T_co]:
+    def _of(self, at: Opening, live: _LiveIterable) -> Iterator[T_co]:
         """Return the elements of one live iterable, from its position on."""
         live.held.seeded = at.seed(self._seed), at.run.number
         return (
             self._elements(live.held.inputs(iter(())), live.held) if live.above is None else self._taken_again(at, live)
         )
 
-    def _taken_again(self, at: Opening, live: _Live) -> Iterator[T_co]:
+    def _taken_again(self, at: Opening, live: _LiveIterable) -> Iterator[T_co]:
         positions, live.above = live.above, None
         session = at.session(at.untouched().datapipe, replace(at.run, errors=ErrorCounts()), positions)
         try:
@@ -185,12 +187,12 @@ class ShuffledFlatMapper(Shuffling, _FlatMapping[T_co]):
         return super().__len__()
 
 
-class _Live:
+class _LiveIterable:
     """Current element, its iterable, and the table above to take it again from, if it has to be."""
 
     __slots__ = ("above", "elements", "held")
 
-    def __init__(self, held: Inner, above: Table | None = None) -> None:
+    def __init__(self, held: FlattenCell, above: Table | None = None) -> None:
         self.held = held
         self.above = above
         self.elements: Iterator[Any] = iter(())
@@ -200,7 +202,7 @@ class _Live:
         return None if where is None else [where, self.held.carried() if self.above is None else self.above]
 
 
-class _AllFaults(Faults):
+class _AllToleratedErrors(ToleratedErrors):
     """Errors of all live iterables. They are judged when the stage ends, not when an iterable does."""
 
     def finish(self) -> None:
@@ -211,27 +213,27 @@ class _AllFaults(Faults):
         super().finish()
 
 
-class _Lives(Cell):
+class _LiveIterablesCell(Cell):
     """The live iterables, and the number of draws among them."""
 
     def __init__(self, pipe: ShuffledFlatMapper[Any], size: int, seed: int) -> None:
-        self.faults: _AllFaults | None = None if pipe.on_error == "raise" else _AllFaults(pipe)
+        self.faults: _AllToleratedErrors | None = None if pipe.on_error == "raise" else _AllToleratedErrors(pipe)
         self.size = size
-        self.all: list[_Live] = []
+        self.all: list[_LiveIterable] = []
         self.watch = True  # whether elements hold streams; constant after the first element
         self._pipe = pipe
         self.draws = shares(seed, _BLOCK)
 
-    def begin(self) -> _Live:
+    def begin(self) -> _LiveIterable:
         """Append a live iterable and return it."""
         self.all.append(self.begun())
         return self.all[-1]
 
-    def begun(self) -> _Live:
+    def begun(self) -> _LiveIterable:
         """Return a new live iterable that is not in the list yet."""
-        held = Inner(self._pipe)
+        held = FlattenCell(self._pipe)
         held.stage, held.faults, held.reopening = self.stage, self.faults, self.reopening
-        return _Live(held)
+        return _LiveIterable(held)
 
     def bury(self) -> None:
         """Remove the iterables that could not be made, after an exception."""

@@ -13,8 +13,8 @@ from datapipes.description.structure import with_parents
 from datapipes.elements.chunk import DataChunk
 from datapipes.iter.grouping.batch import Batcher, BatchReader
 from datapipes.memory import batches
-from datapipes.operators.checks import needs_callable, same_length
-from datapipes.operators.columns import check_columns, on_columns, on_input, validate_input_col
+from datapipes.operator_support.checks import needs_callable, same_length
+from datapipes.operator_support.columns import check_columns, on_columns, on_input, validate_input_col
 from datapipes.position.on_error import OnError, Tolerant
 from datapipes.position.pandas_rows import collated
 from datapipes.position.seeds import Run
@@ -99,7 +99,7 @@ class Collator(Mapper[R_co]):
             fn = partial(collated, fn)
         super().__init__(datapipe, fn, on_error=on_error, max_errors=max_errors)
 
-    def _in_run(self, run: Run) -> IterDataPipe[R_co]:
+    def _rewritten_for_run(self, run: Run) -> IterDataPipe[R_co]:
         batcher: Any = self.datapipe
         is_torchs = type(self) is Collator and self.fn is default_collate and self.on_error == "raise"
         is_batched = type(batcher) in (Batcher, BatchReader) and batcher.wrapper_class in (DataChunk, list)
@@ -133,7 +133,7 @@ class Filter(Tolerant, IterDataPipe[T_co]):
     """
 
     _fluent: ClassVar[str | None] = "filter"
-    _hands_on: ClassVar[bool] = True
+    _passes_through: ClassVar[bool] = True
 
     datapipe: IterDataPipe[T_co]
     filter_fn: Callable[..., bool]

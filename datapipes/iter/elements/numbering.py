@@ -12,10 +12,10 @@ from datapipes.description.indexed import Indexed, indexed
 from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.description.printing import stage
 from datapipes.errors import LengthUnknown
-from datapipes.operators.checks import length_of, needs_count, same_length, source_length
-from datapipes.position.cells import Cell, Given, count, fields
+from datapipes.operator_support.checks import length_of, needs_count, same_length, source_length
+from datapipes.position.cells import Cell, CountCell, count, fields
 from datapipes.position.opening import Opening
-from datapipes.rewriting.gathering import Rows, rows_of
+from datapipes.rewriting.gathering import RowStream, rows_of
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -38,7 +38,7 @@ class Enumerator(IterDataPipe[tuple[int, T_co]]):
     starting_index: int = 0
 
     def _open(self, at: Opening) -> Iterator[tuple[int, T_co]]:
-        return at.cell(_Number).numbering(at.source(self.source_datapipe), self.starting_index)
+        return at.cell(_NumberCell).numbering(at.source(self.source_datapipe), self.starting_index)
 
     def _indexed(self) -> Indexed | None:
         source = indexed(self.source_datapipe)
@@ -69,9 +69,9 @@ class IndexAdder(IterDataPipe[dict[Any, Any]]):
     index_name: str = "index"
 
     def _open(self, at: Opening) -> Iterator[dict[Any, Any]]:
-        return self._elements(at, at.source(self.source_datapipe), at.cell(Given))
+        return self._elements(at, at.source(self.source_datapipe), at.cell(CountCell))
 
-    def _elements(self, at: Opening, source: Iterator[Any], given: Given) -> Iterator[dict[Any, Any]]:
+    def _elements(self, at: Opening, source: Iterator[Any], given: CountCell) -> Iterator[dict[Any, Any]]:
         for number, row in enumerate(given.counting(source), given.save()):
             try:
                 made = self._with_index(number, row)
@@ -123,7 +123,7 @@ class Header(IterDataPipe[T_co]):
         source = at.source(self.source_datapipe)
         if self.limit is None:
             return source
-        given = at.cell(Given)
+        given = at.cell(CountCell)
         left = max(self.limit - given.save(), 0)
         return islice(given.counting(source), left)
 
@@ -133,7 +133,7 @@ class Header(IterDataPipe[T_co]):
             return source
         return Indexed(max(min(source.length, self.limit), 0), source.at)
 
-    def _positions(self) -> Rows | None:
+    def _positions(self) -> RowStream | None:
         above = rows_of(self.source_datapipe)
         return None if above is None else above.below(self)
 
@@ -174,9 +174,9 @@ class Repeater(IterDataPipe[T_co]):
         needs_count(self, "times", 2, f"The number of repetition must be > 1, got {self.times}")
 
     def _open(self, at: Opening) -> Iterator[T_co]:
-        return self._elements(at.source(self.source_datapipe), at.cell(_Again))
+        return self._elements(at.source(self.source_datapipe), at.cell(_RepeatCell))
 
-    def _elements(self, source: Iterator[T_co], again: _Again) -> Iterator[T_co]:
+    def _elements(self, source: Iterator[T_co], again: _RepeatCell) -> Iterator[T_co]:
         while True:
             while again.left > 0:
                 again.left -= 1
@@ -192,7 +192,7 @@ class Repeater(IterDataPipe[T_co]):
         return self.times * source_length(self, self.source_datapipe)
 
 
-class _Number(Cell):
+class _NumberCell(Cell):
     """Number of the next element. The position is read from the ``enumerate`` object."""
 
     def __init__(self) -> None:
@@ -223,7 +223,7 @@ class _Number(Cell):
         self._behind, self._pairs = self.save(), None  # `enumerate` keeps the last pair to reuse its tuple
 
 
-class _Again(Cell):
+class _RepeatCell(Cell):
     """Current element, and how often it will be given again."""
 
     def __init__(self) -> None:
@@ -256,7 +256,7 @@ class LengthSetter(IterDataPipe[T_co]):
 
     _fluent: ClassVar[str | None] = "set_length"
     _commutes: ClassVar[bool] = True
-    _hands_on: ClassVar[bool] = True
+    _passes_through: ClassVar[bool] = True
 
     source_datapipe: IterDataPipe[T_co]
     length: int

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.description.printing import stage
 from datapipes.messages.warnings import warn
-from datapipes.operators.checks import same_length
+from datapipes.operator_support.checks import same_length
 from datapipes.position.on_error import Tolerant
 from datapipes.position.steps import Step
 

@@ -16,8 +16,8 @@ from datapipes.description.indexed import range_of
 from datapipes.description.pipe import IterDataPipe, composed, operator
 from datapipes.errors import consumes_element
 from datapipes.iter.elements.numbering import Header
-from datapipes.operators.checks import needs, needs_count
-from datapipes.position.cells import Given
+from datapipes.operator_support.checks import needs, needs_count
+from datapipes.position.cells import CountCell
 from datapipes.position.opening import Opening
 from datapipes.position.seeds import Run
 from datapipes.rewriting import pushdown
@@ -65,21 +65,21 @@ class Skipper(pushdown.Selecting[T_co]):
     def __post_init__(self) -> None:
         needs_count(self, "n", 0, f"Expected a number of elements not below 0, got {self.n}")
 
-    def _in_run(self, run: Run) -> Any:
+    def _rewritten_for_run(self, run: Run) -> Any:
         return pushdown.pushed(self)
 
     def _open(self, at: Opening) -> Iterator[Any]:
         numbers = range_of(self) if self._of_range else None
         if numbers is not None:
-            return at.cell(Given).following(numbers)
+            return at.cell(CountCell).following(numbers)
         source = at.source(self.source_datapipe)
-        return chain(at.cell(_Passed).over(source, self.n), source)
+        return chain(at.cell(_SkipCell).over(source, self.n), source)
 
     def _slice(self) -> slice:
         return slice(self.n, None)
 
 
-class _Passed(Given):
+class _SkipCell(CountCell):
     """Number of elements that were skipped."""
 
     def over(self, source: Iterator[Any], n: int) -> Iterator[Any]:

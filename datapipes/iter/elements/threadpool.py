@@ -28,13 +28,13 @@ from datapipes.description.indexed import Indexed, indexed
 from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.elements.streams import holds_stream, is_lost
 from datapipes.errors import UnsavableElement
-from datapipes.operators.checks import check_options, needs_callable, needs_count, same_length
-from datapipes.operators.columns import check_columns, on_columns, validate_input_col
+from datapipes.operator_support.checks import check_options, needs_callable, needs_count, same_length
+from datapipes.operator_support.columns import check_columns, on_columns, validate_input_col
 from datapipes.position.cells import Cell, Table, count, fields
 from datapipes.position.forks import OwnerProcess, tell_of_forks
-from datapipes.position.on_error import SKIP, Faults, OnError, check_policy
+from datapipes.position.on_error import SKIP, OnError, ToleratedErrors, check_policy
 from datapipes.position.opening import Opening
-from datapipes.position.trail import Trail, loaded_waiting, saved_waiting
+from datapipes.position.position_history import PositionHistory, loaded_waiting, saved_waiting
 
 R_co = TypeVar("R_co", covariant=True)
 
@@ -63,7 +63,7 @@ class ThreadPoolMapper(IterDataPipe[R_co]):
 
     _fluent: ClassVar[str | None] = "threadpool_map"
     _commutes: ClassVar[bool] = True
-    _runs_ahead: ClassVar[bool] = True
+    _prefetches: ClassVar[bool] = True
 
     datapipe: IterDataPipe[Any]
 
@@ -98,10 +98,10 @@ class ThreadPoolMapper(IterDataPipe[R_co]):
 
     def _open(self, at: Opening) -> Iterator[R_co]:
         mark = at.mark()
-        return self._elements(at.source(self.datapipe), at.cell(partial(_Tasks, self)), mark, at)
+        return self._elements(at.source(self.datapipe), at.cell(partial(_TaskQueueCell, self)), mark, at)
 
     def _elements(
-        self, source: Iterator[Any], tasks: _Tasks, mark: Callable[[], Table] | None, at: Opening
+        self, source: Iterator[Any], tasks: _TaskQueueCell, mark: Callable[[], Table] | None, at: Opening
     ) -> Iterator[R_co]:
         tasks.start()
         more = True
@@ -147,14 +147,14 @@ class _Task:
     """False: the source raised instead of giving an element."""
 
 
-class _Tasks(Cell):
+class _TaskQueueCell(Cell):
     """Queue of the tasks ahead, in order, and the threads that run them."""
 
     carries = True
-    is_quiet = False
+    saves_without_user_code = False
 
     def __init__(self, pipe: ThreadPoolMapper[Any]) -> None:
-        self.faults = None if pipe.on_error == "raise" else Faults(pipe)
+        self.faults = None if pipe.on_error == "raise" else ToleratedErrors(pipe)
         self._pipe = pipe
         self._fn = pipe.call()
         self._pool: ThreadPoolExecutor | None = None
@@ -163,7 +163,7 @@ class _Tasks(Cell):
         tell_of_forks(self)
         self.tasks: deque[_Task] = deque()
         self.given = 0
-        self._trail: Trail[Table] = Trail()
+        self._trail: PositionHistory[Table] = PositionHistory()
         self.handed_on = 0  # number of finished tasks, with any result
         self._looked = perf_counter()  # when a snapshot was last considered
 

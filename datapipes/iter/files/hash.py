@@ -12,7 +12,7 @@ from datapipes.errors import BadArgumentType
 from datapipes.iter.files.contents import HASH_TYPES, Hashed, pair_of, pieces_of
 from datapipes.messages.long_work import told
 from datapipes.messages.short import shortened
-from datapipes.operators.checks import needs, same_length
+from datapipes.operator_support.checks import needs, same_length
 from datapipes.position.on_error import Tolerant
 from datapipes.position.steps import Step
 

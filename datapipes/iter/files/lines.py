@@ -20,8 +20,8 @@ from datapipes.elements.streams import StreamWrapper
 from datapipes.errors import StateError
 from datapipes.iter.files.contents import lines_of
 from datapipes.messages.file_errors import located, named
-from datapipes.operators.checks import needs_callable, needs_count
-from datapipes.operators.flattening import Flattening, Parts
+from datapipes.operator_support.checks import needs_callable, needs_count
+from datapipes.operator_support.flattening import Flattening, Pieces
 from datapipes.position.cells import Cell, Counted
 from datapipes.position.on_error import Tolerant
 from datapipes.position.opening import Opening
@@ -63,9 +63,9 @@ class LineReader(Tolerant, Flattening[Any]):
         super().__post_init__()
         needs_count(self, "skip_lines", 0, "'skip_lines' is required to be a positive integer")
 
-    def _inner(self, element: Any) -> Parts[Any]:
+    def _inner(self, element: Any) -> Pieces[Any]:
         path, stream = lines_of(element, "readlines")
-        lines = Lines(path, stream, self.skip_lines, self.encoding if self.decode else None, self.errors)
+        lines = CountedLines(path, stream, self.skip_lines, self.encoding if self.decode else None, self.errors)
         if self.strip_newline:
             lines.elements = map(_stripped, lines.elements)
         if self.return_path:
@@ -77,7 +77,7 @@ def _stripped(line: Any) -> Any:
     return line.strip(b"\r\n") if isinstance(line, bytes) else line.strip("\r\n")
 
 
-class Lines(Parts[Any]):
+class CountedLines(Pieces[Any]):
     """Counted lines of a stream; ``elements`` may be wrapped further."""
 
     def __init__(
@@ -172,9 +172,9 @@ class ParagraphAggregator(IterDataPipe[tuple[Any, Any]]):
         needs_callable("lines_to_paragraphs", self.joiner)
 
     def _open(self, at: Opening) -> Iterator[tuple[Any, Any]]:
-        return self._paragraphs(at.source(self.source_datapipe), at.cell(_Paragraph))
+        return self._paragraphs(at.source(self.source_datapipe), at.cell(_ParagraphCell))
 
-    def _paragraphs(self, source: Iterator[tuple[Any, Any]], at_hand: _Paragraph) -> Iterator[tuple[Any, Any]]:
+    def _paragraphs(self, source: Iterator[tuple[Any, Any]], at_hand: _ParagraphCell) -> Iterator[tuple[Any, Any]]:
         for file, line in source:
             ended = at_hand.file, at_hand.lines
             if not line or file != at_hand.file:
@@ -188,7 +188,7 @@ class ParagraphAggregator(IterDataPipe[tuple[Any, Any]]):
             yield at_hand.file, self.joiner(lines)
 
 
-class _Paragraph(Cell):
+class _ParagraphCell(Cell):
     """Lines of the current paragraph, and their file."""
 
     def __init__(self) -> None:

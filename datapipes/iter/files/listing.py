@@ -15,8 +15,8 @@ from datapipes.description.structure import is_stream
 from datapipes.errors import BadArgumentType
 from datapipes.iter.sources.wrapper import IterableWrapper
 from datapipes.messages.warnings import warn
-from datapipes.operators.checks import given_length
-from datapipes.operators.flattening import Flattening, Parts
+from datapipes.operator_support.checks import given_length
+from datapipes.operator_support.flattening import Flattening, Pieces
 from datapipes.position.on_error import OnError, check_policy
 
 _WILD = "*?["
@@ -101,7 +101,7 @@ class FileLister(Flattening[str]):
     __len__ = given_length
 
 
-class _Listing(Parts[str]):
+class _Listing(Pieces[str]):
     """Files of one root, with a digest of the names that were given."""
 
     def __init__(self, pipe: FileLister, root: str) -> None:

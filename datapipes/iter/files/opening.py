@@ -12,8 +12,8 @@ from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.elements.streams import Origin, StreamWrapper
 from datapipes.errors import BadArgumentType, StateError
 from datapipes.iter.files.contents import stream_of
-from datapipes.operators.checks import given_length, needs
-from datapipes.operators.flattening import Flattening
+from datapipes.operator_support.checks import given_length, needs
+from datapipes.operator_support.flattening import Flattening
 from datapipes.position.on_error import Tolerant
 from datapipes.position.reopening import label
 from datapipes.position.steps import Step

@@ -11,7 +11,7 @@ from datapipes.elements.streams import StreamWrapper
 from datapipes.errors import BadArgumentType
 from datapipes.iter.files.contents import pair_of, put
 from datapipes.messages.short import shortened
-from datapipes.operators.checks import needs, needs_callable, same_length
+from datapipes.operator_support.checks import needs, needs_callable, same_length
 from datapipes.position.on_error import Tolerant
 from datapipes.position.steps import Step
 

@@ -18,8 +18,8 @@ from datapipes.elements.tables import FlatTable
 from datapipes.errors import CorruptData
 from datapipes.iter.formats.tables import FORMS, As, damage_is_named, file_of, has_columns, shaped
 from datapipes.messages.extras import needed
-from datapipes.operators.checks import needs
-from datapipes.operators.flattening import Flattening, Parts
+from datapipes.operator_support.checks import needs
+from datapipes.operator_support.flattening import Flattening, Pieces
 from datapipes.position.on_error import Tolerant
 
 _MAGIC = b"ARROW1"
@@ -65,7 +65,7 @@ class ArrowReader(Tolerant, Flattening[Any]):
         needs(self.as_ in FORMS, self, f"as_ must be one of {', '.join(FORMS)}, got {self.as_!r:.60}")
         needed("pyarrow.ipc", "parquet", "read_arrow")
 
-    def _inner(self, element: Any) -> Parts[Any]:
+    def _inner(self, element: Any) -> Pieces[Any]:
         name, stream = file_of(element, "read_arrow")
         with damage_is_named(lambda: name):
             head = stream.read(len(_MAGIC))
@@ -75,7 +75,7 @@ class ArrowReader(Tolerant, Flattening[Any]):
             return _StreamBatches(name, _Ending(stream, head), self)
 
 
-class _Batches(Parts[Any]):
+class _ArrowBatches(Pieces[Any]):
     """Batches of one file."""
 
     def __init__(self, name: str, stream: Any, pipe: ArrowReader) -> None:
@@ -92,7 +92,7 @@ class _Batches(Parts[Any]):
         return shaped(batch if columns is None else batch.select(list(columns)), self._pipe.as_)
 
 
-class _FileBatches(_Batches):
+class _FileBatches(_ArrowBatches):
     """Batches of an Arrow file, by number; it continues after a damaged one."""
 
     def __init__(self, name: str, stream: Any, pipe: ArrowReader) -> None:
@@ -122,7 +122,7 @@ class _FileBatches(_Batches):
         return self._made(batch)
 
 
-class _StreamBatches(_Batches):
+class _StreamBatches(_ArrowBatches):
     """Batches of an Arrow stream, in order; it ends after a damaged one."""
 
     def __init__(self, name: str, stream: _Ending, pipe: ArrowReader) -> None:

@@ -17,8 +17,8 @@ from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.iter.files.contents import lines_of
 from datapipes.iter.files.lines import LineSource, source_of
 from datapipes.messages.file_errors import located, named
-from datapipes.operators.checks import check_options, needs, needs_count
-from datapipes.operators.flattening import Flattening, Parts
+from datapipes.operator_support.checks import check_options, needs, needs_count
+from datapipes.operator_support.flattening import Flattening, Pieces
 from datapipes.position.on_error import OnError, check_policy
 
 Ragged = Literal["keep", "error"]
@@ -93,10 +93,10 @@ class CSVParser(Flattening[Any]):
         needs_count(self, "skip_lines", 0, "'skip_lines' is required to be a positive integer")
         needs(ragged in ("keep", "error", None), self, f"ragged must be 'keep' or 'error', got {ragged!r:.60}")
 
-    def _inner(self, element: Any) -> Parts[Any]:
+    def _inner(self, element: Any) -> Pieces[Any]:
         path, stream = lines_of(element, str(self._fluent))
         source = source_of(stream, self.skip_lines, self.encoding if self.decode else None, self.errors)
-        rows = _Rows(named(path), source, self.skip_lines, self._format())
+        rows = _CSVRows(named(path), source, self.skip_lines, self._format())
         try:
             rows.elements = self._shaped(rows.elements)
         except Exception as error:  # an error in the header, without which there are no rows
@@ -228,7 +228,7 @@ def _filled(names: list[Any], restkey: Any, restval: Any) -> Callable[[list[Any]
     return as_dict
 
 
-class _Rows(Parts[Any]):
+class _CSVRows(Pieces[Any]):
     """Rows of one file. A line that cannot be used is an error, and costs its whole row."""
 
     def __init__(self, file: str, source: LineSource, skip_lines: int, fmtparams: dict[str, Any]) -> None:

@@ -26,8 +26,8 @@ from datapipes.iter.formats.tables import (
     shaped,
 )
 from datapipes.messages.extras import needed
-from datapipes.operators.checks import needs, needs_count
-from datapipes.operators.flattening import Flattening, Parts
+from datapipes.operator_support.checks import needs, needs_count
+from datapipes.operator_support.flattening import Flattening, Pieces
 from datapipes.position.on_error import Tolerant
 
 _LONGEST = 64 << 20  # most bytes of a row, unless a block is longer
@@ -80,11 +80,11 @@ class CSVColumnReader(Tolerant, Flattening[Any]):
         needs(self.as_ in FORMS, self, f"as_ must be one of {', '.join(FORMS)}, got {self.as_!r:.60}")
         needed("pyarrow.csv", "parquet", "read_csv_columns")
 
-    def _inner(self, element: Any) -> Parts[Any]:
-        return _Blocks(*file_of(element, "read_csv_columns"), self)
+    def _inner(self, element: Any) -> Pieces[Any]:
+        return _CSVBlocks(*file_of(element, "read_csv_columns"), self)
 
 
-class _Blocks(Parts[Any]):
+class _CSVBlocks(Pieces[Any]):
     """Blocks of one file."""
 
     def __init__(self, name: str, stream: Any, pipe: CSVColumnReader) -> None:

@@ -16,10 +16,10 @@ from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.elements.streams import StreamWrapper
 from datapipes.errors import CorruptData
 from datapipes.iter.files.contents import lines_of, stream_of
-from datapipes.iter.files.lines import Lines
+from datapipes.iter.files.lines import CountedLines
 from datapipes.messages.file_errors import located, named
-from datapipes.operators.checks import check_options, same_length
-from datapipes.operators.flattening import Flattening, Parts
+from datapipes.operator_support.checks import check_options, same_length
+from datapipes.operator_support.flattening import Flattening, Pieces
 from datapipes.position.cells import Counted
 from datapipes.position.on_error import OnError, check_policy
 from datapipes.position.steps import Step
@@ -114,12 +114,12 @@ class JsonLinesParser(Flattening[Any]):
         check_policy(self)
         check_options(self, kwargs, None if "cls" in kwargs else _KNOWN)
 
-    def _inner(self, element: Any) -> Parts[Any]:
+    def _inner(self, element: Any) -> Pieces[Any]:
         path, stream = lines_of(element, "parse_jsonl")
         return _Documents(path, stream, self.return_path, self.kwargs)
 
 
-class _Documents(Lines):
+class _Documents(CountedLines):
     """Documents of one file; it continues after a line that cannot be read."""
 
     def __init__(self, path: Any, stream: Any, return_path: bool, options: dict[str, Any]) -> None:

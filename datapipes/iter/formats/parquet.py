@@ -31,8 +31,8 @@ from datapipes.iter.formats.tables import (
     shaped,
 )
 from datapipes.messages.extras import needed
-from datapipes.operators.checks import needs, needs_count
-from datapipes.operators.flattening import Flattening, Parts
+from datapipes.operator_support.checks import needs, needs_count
+from datapipes.operator_support.flattening import Flattening, Pieces
 from datapipes.position.on_error import Tolerant
 
 
@@ -114,8 +114,8 @@ class ParquetReader(Tolerant, Flattening[Any]):
         needs(self.as_ in FORMS, self, f"as_ must be one of {', '.join(FORMS)}, got {self.as_!r:.60}")
         needed("pyarrow.parquet", "parquet", "read_parquet")
 
-    def _inner(self, element: Any) -> Parts[Any]:
-        return _Batches(element, self)
+    def _inner(self, element: Any) -> Pieces[Any]:
+        return _ParquetBatches(element, self)
 
     def _made(self, batch: Any) -> Any:
         return shaped(batch, self.as_)
@@ -159,8 +159,8 @@ class ParquetDataFrameLoader(Tolerant, Flattening[Any]):
         needed("pyarrow.parquet", "dataframes", "load_parquet_as_df")
         needed("pandas", "dataframes", "load_parquet_as_df")
 
-    def _inner(self, element: Any) -> Parts[Any]:
-        return _Batches(element, self)
+    def _inner(self, element: Any) -> Pieces[Any]:
+        return _ParquetBatches(element, self)
 
     def _made(self, batch: Any) -> Any:
         frame = batch.to_pandas()
@@ -192,7 +192,7 @@ class _File:
         return has_columns(self.name, self.file.schema_arrow.names, columns, parts=True)
 
 
-class _Batches(Parts[Any]):
+class _ParquetBatches(Pieces[Any]):
     """Batches of one file, numbered through all its row groups."""
 
     def __init__(self, element: Any, pipe: ParquetReader | ParquetDataFrameLoader) -> None:

@@ -14,7 +14,7 @@ from datapipes.errors import UnsafeState
 from datapipes.io.archives.codecs import extension
 from datapipes.messages.extras import needed
 from datapipes.messages.warnings import warn
-from datapipes.operators.checks import needs_callable, same_length
+from datapipes.operator_support.checks import needs_callable, same_length
 from datapipes.position.on_error import OnError, check_policy
 from datapipes.position.steps import Step
 

@@ -26,8 +26,8 @@ from datapipes.iter.archives.members import warn_of
 from datapipes.iter.files.contents import stream_of
 from datapipes.messages.extras import needed
 from datapipes.messages.file_errors import located, named
-from datapipes.operators.checks import given_length
-from datapipes.operators.flattening import Flattening, Parts
+from datapipes.operator_support.checks import given_length
+from datapipes.operator_support.flattening import Flattening, Pieces
 from datapipes.position.on_error import Tolerant
 
 Values: TypeAlias = list[bytes] | torch.Tensor
@@ -252,14 +252,14 @@ class TFRecordLoader(Tolerant, Flattening[dict[str, Any]]):
         super().__post_init__()
         needed("google_crc32c", "tfrecord", "load_from_tfrecord")
 
-    def _inner(self, element: Any) -> Parts[dict[str, Any]]:
+    def _inner(self, element: Any) -> Pieces[dict[str, Any]]:
         path, stream = stream_of(element, "load_from_tfrecord")
-        return _Records(path, stream, self)
+        return _TFRecords(path, stream, self)
 
     __len__ = given_length
 
 
-class _Records(Parts[dict[str, Any]]):
+class _TFRecords(Pieces[dict[str, Any]]):
     """Records of one file; it continues after a damaged payload."""
 
     def __init__(self, path: object, stream: Any, pipe: TFRecordLoader) -> None:

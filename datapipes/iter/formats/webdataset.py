@@ -52,14 +52,14 @@ class WebDataset(IterDataPipe[dict[str, Any]]):
         decoders_of(self.decode or "bytes")
 
     def _open(self, at: Opening) -> Iterator[dict[str, Any]]:
-        samples = self._samples(at.source(self.source_datapipe), at.cell(_Sample), at)
+        samples = self._samples(at.source(self.source_datapipe), at.cell(_SampleCell), at)
         return samples if self.decode is None else self._decoded(samples, decoders_of(self.decode))
 
     def _decoded(self, samples: Iterator[dict[str, Any]], decoders: list[Decoder]) -> Iterator[dict[str, Any]]:
         for sample in samples:
             yield decoded(sample, decoders)
 
-    def _samples(self, source: Iterator[Any], held: _Sample, at: Opening) -> Iterator[dict[str, Any]]:
+    def _samples(self, source: Iterator[Any], held: _SampleCell, at: Opening) -> Iterator[dict[str, Any]]:
         for element in source:
             try:
                 path, data = element if type(element) is tuple and len(element) == 2 else pair_of(element, "webdataset")
@@ -97,7 +97,7 @@ def split(path: str) -> tuple[str, str]:
     return (path, "") if dot < 0 else (path[:dot], path[dot:])
 
 
-class _Sample(Cell):
+class _SampleCell(Cell):
     """The sample being combined, if there is one."""
 
     def __init__(self) -> None:

@@ -10,12 +10,12 @@ from datapipes.description import structure
 from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.elements.chunk import DataChunk
 from datapipes.errors import StateError
-from datapipes.operators.checks import needs_count, source_length
-from datapipes.operators.flattening import Flattening
+from datapipes.operator_support.checks import needs_count, source_length
+from datapipes.operator_support.flattening import Flattening
 from datapipes.position.cells import Cell
 from datapipes.position.opening import Opening
 from datapipes.position.seeds import Run
-from datapipes.rewriting.gathering import AtOnce, is_held, rows_of
+from datapipes.rewriting.gathering import BatchAccess, is_held, rows_of
 
 B_co = TypeVar("B_co", covariant=True)
 
@@ -46,14 +46,14 @@ class Batcher(IterDataPipe[B_co]):
 
     def _open(self, at: Opening) -> Iterator[B_co]:
         chunks = self.wrapper_class is DataChunk
-        batches = at.grouped(self.datapipe, at.cell(lambda: _Batch(self, DataChunk if chunks else list)))
+        batches = at.grouped(self.datapipe, at.cell(lambda: _BatchCell(self, DataChunk if chunks else list)))
         return batches if chunks else self._wrapped(batches)
 
     def _wrapped(self, batches: Iterator[Any]) -> Iterator[B_co]:
         for batch in batches:
             yield self.wrapper_class(batch)
 
-    def _in_run(self, run: Run) -> IterDataPipe[B_co]:
+    def _rewritten_for_run(self, run: Run) -> IterDataPipe[B_co]:
         positions, at_once = self.of_positions(run)
         if type(self) is not Batcher or at_once.listed is None:
             return self
@@ -62,11 +62,11 @@ class Batcher(IterDataPipe[B_co]):
         new.at_once = at_once
         return new
 
-    def of_positions(self, run: Run) -> tuple[Batcher[Any], AtOnce]:
+    def of_positions(self, run: Run) -> tuple[Batcher[Any], BatchAccess]:
         """Return batches of the positions of rows, and how to read these; this stage, if its source has no rows."""
         rows = rows_of(self.datapipe)
         if rows is None or is_held(run, self):
-            return self, AtOnce()
+            return self, BatchAccess()
         return structure.with_parents(self, lambda _: rows.positions), rows.at_once
 
     def in_blocks(self, run: Run) -> Batcher[Any]:
@@ -75,7 +75,7 @@ class Batcher(IterDataPipe[B_co]):
         source = None if begun else self.datapipe._in_blocks(self.batch_size)
         if source is None:
             return self
-        new: _Blocks = object.__new__(_Blocks)
+        new: _PositionBatches = object.__new__(_PositionBatches)
         structure.fill(new, self, lambda parent: source)
         return new
 
@@ -87,31 +87,31 @@ class Batcher(IterDataPipe[B_co]):
 class BatchReader(Batcher[B_co]):
     """Batches of rows that are read in one call, at the positions that the source gives."""
 
-    at_once: AtOnce
+    at_once: BatchAccess
 
     def _open(self, at: Opening) -> Iterator[B_co]:
-        return self._made(at.grouped(self.datapipe, at.cell(lambda: _Batch(self, list))), self.at_once.listed)
+        return self._made(at.grouped(self.datapipe, at.cell(lambda: _BatchCell(self, list))), self.at_once.listed)
 
     def _made(self, batches: Iterator[list[int]], rows: Any) -> Iterator[B_co]:
         for batch in batches:
             yield self.wrapper_class(rows(batch))
 
-    def of_positions(self, run: Run) -> tuple[Batcher[Any], AtOnce]:
+    def of_positions(self, run: Run) -> tuple[Batcher[Any], BatchAccess]:
         positions: Batcher[Any] = object.__new__(Batcher)
         structure.fill(positions, self, lambda parent: parent)
         return positions, self.at_once
 
 
-class _Blocks(Batcher[Any]):
+class _PositionBatches(Batcher[Any]):
     """Batches of positions whose source already gives batches."""
 
     def _open(self, at: Opening) -> Iterator[Any]:
-        at.cell(lambda: _Batch(self, list))
+        at.cell(lambda: _BatchCell(self, list))
         blocks = at.source(self.datapipe)
         return (block for block in blocks if len(block) == self.batch_size) if self.drop_last else blocks
 
 
-class _Batch(Cell):
+class _BatchCell(Cell):
     """Elements of an incomplete batch; None between two batches.
 
     After an exception in the source it keeps the elements already taken.

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from datapipes.description.pipe import IterDataPipe, composed, operator
 from datapipes.elements.chunk import DataChunk
 from datapipes.errors import BadArgument, StateError
-from datapipes.operators.checks import needs, needs_callable, needs_count, whole_number
+from datapipes.operator_support.checks import needs, needs_callable, needs_count, whole_number
 from datapipes.position.cells import Cell, fields
 from datapipes.position.opening import Opening
 
@@ -111,9 +111,9 @@ class MaxTokenBucketizer(IterDataPipe[DataChunk[Any]]):
         needs_count(self, "buffer_size", 1, "buffer_size should be larger than 0")
 
     def _open(self, at: Opening) -> Iterator[DataChunk[Any]]:
-        return self._batches(at.source(self.datapipe), at.cell(lambda: _Bucket(self)), at)
+        return self._batches(at.source(self.datapipe), at.cell(lambda: _BucketCell(self)), at)
 
-    def _batches(self, source: Iterator[Any], bucket: _Bucket, at: Opening) -> Iterator[DataChunk[Any]]:
+    def _batches(self, source: Iterator[Any], bucket: _BucketCell, at: Opening) -> Iterator[DataChunk[Any]]:
         bucket.begin()
         least = self.buffer_size  # number of waiting elements from which on one of them is moved
         while least or bucket.heap:
@@ -148,7 +148,7 @@ class MaxTokenBucketizer(IterDataPipe[DataChunk[Any]]):
 _EMPTY: tuple[list[Any], Any, Any] = ([], 0, 0)
 
 
-class _Bucket(Cell):
+class _BucketCell(Cell):
     """Waiting elements, shortest first, and the current batch.
 
     An element waits as (length, number of its arrival, element): no two are equal in the first two, so that elements

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from datapipes.description.pipe import IterDataPipe, composed, operator
 from datapipes.errors import BadArgument
 from datapipes.messages.extras import needed
-from datapipes.operators.checks import needs_callable, same_length
+from datapipes.operator_support.checks import needs_callable, same_length
 from datapipes.position.on_error import OnError, Tolerant
 from datapipes.position.steps import Step
 

@@ -20,9 +20,9 @@ from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.elements.chunk import DataChunk
 from datapipes.elements.streams import StreamWrapper, is_lost
 from datapipes.errors import StateError
-from datapipes.operators.checks import needs, needs_callable, needs_count
+from datapipes.operator_support.checks import needs, needs_callable, needs_count
 from datapipes.position.cells import Cell, Table, count, fields
-from datapipes.position.opening import Above, Opening
+from datapipes.position.opening import Opening, PositionsAbove
 
 
 @operator
@@ -72,11 +72,11 @@ class Grouper(IterDataPipe[Any]):
 
     def _open(self, at: Opening) -> Iterator[Any]:
         above = at.above()
-        groups = at.cell(lambda: _Groups(self))
+        groups = at.cell(lambda: _GroupsCell(self))
         groups.begin(above)
         return self._grouped(groups.inputs(at, at.source(self.datapipe), above), groups, at)
 
-    def _grouped(self, inputs: Iterator[Any], groups: _Groups, at: Opening) -> Iterator[Any]:
+    def _grouped(self, inputs: Iterator[Any], groups: _GroupsCell, at: Opening) -> Iterator[Any]:
         key_fn, waiting, keep_key = self.group_key_fn, groups.waiting, self.keep_key
         due = groups.due()
         while True:
@@ -122,7 +122,7 @@ class _Group(NamedTuple):
     elements: DataChunk[Any]
 
 
-class _Groups(Cell):
+class _GroupsCell(Cell):
     """Waiting groups, by key."""
 
     carries = True
@@ -143,7 +143,7 @@ class _Groups(Cell):
 
     # -- elements and groups -------------------------------------------------------------------------------------------
 
-    def begin(self, above: Above | None) -> None:
+    def begin(self, above: PositionsAbove | None) -> None:
         """Start at a loaded position. Raise StateError if it has a table above, but another stage reads there."""
         self._by_size = None
         self.elements = sum(len(group.elements) for group in self.waiting.values())
@@ -154,7 +154,7 @@ class _Groups(Cell):
                 f"{self.label}: the state was saved where no other stage reads its source, but here one does"
             )
 
-    def inputs(self, at: Opening, source: Iterator[Any], above: Above | None) -> Iterator[Any]:
+    def inputs(self, at: Opening, source: Iterator[Any], above: PositionsAbove | None) -> Iterator[Any]:
         """Yield the elements of the source. Keep the table above as long as elements hold streams."""
         at_start = not at.resumed
         while self._watch and above is not None:

@@ -12,7 +12,7 @@ from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.description.printing import stage
 from datapipes.description.renamed import renamed
 from datapipes.errors import BadArgument, StateError
-from datapipes.operators.checks import needs, needs_count
+from datapipes.operator_support.checks import needs, needs_count
 from datapipes.position.cells import Cell, fields
 from datapipes.position.opening import Opening
 
@@ -71,9 +71,9 @@ class Packer(IterDataPipe[dict[str, Any]]):
         needs(self.fit in get_args(Fit), self, f'fit must be "greedy", "best" or "cut", got {self.fit!r:.60}')
 
     def _open(self, at: Opening) -> Iterator[dict[str, Any]]:
-        return self._blocks(at, at.source(self.source_datapipe), at.cell(lambda: _Open(self.size)))
+        return self._blocks(at, at.source(self.source_datapipe), at.cell(lambda: _PackCell(self.size)))
 
-    def _blocks(self, at: Opening, source: Iterator[Any], cell: _Open) -> Iterator[dict[str, Any]]:
+    def _blocks(self, at: Opening, source: Iterator[Any], cell: _PackCell) -> Iterator[dict[str, Any]]:
         while True:
             while cell.waiting:
                 blocks, rooms, waiting = cell.blocks[:], cell.rooms[:], cell.waiting[:]
@@ -198,7 +198,7 @@ def _taken(blocks: list[Block], rooms: list[int], number: int) -> Block:
     return blocks.pop(number)
 
 
-class _Open(Cell):
+class _PackCell(Cell):
     """The open blocks as lists of sequences, and the pieces of a sequence that wait for a block."""
 
     def __init__(self, length: int) -> None:

@@ -17,8 +17,8 @@ from datapipes.description.printing import stage
 from datapipes.description.renamed import renamed
 from datapipes.errors import BadArgument
 from datapipes.iter.formats.tables import as_one_batch, shaped
-from datapipes.operators.checks import needs_count
-from datapipes.operators.random_order import Shuffling
+from datapipes.operator_support.checks import needs_count
+from datapipes.operator_support.random_order import Shuffling
 from datapipes.position.cells import Cell, count, fields
 from datapipes.position.opening import Opening
 from datapipes.position.seeds import derive
@@ -61,9 +61,9 @@ class Rebatcher(Shuffling, IterDataPipe[Any]):
         needs_count(self, "shuffle_rows", 0, "The number of rows to shuffle together must not be below 0")
 
     def _open(self, at: Opening) -> Iterator[Any]:
-        return self._batches(at, at.source(self.source_datapipe), at.cell(_Rows), at.seed(self._seed))
+        return self._batches(at, at.source(self.source_datapipe), at.cell(_RebatchCell), at.seed(self._seed))
 
-    def _batches(self, at: Opening, source: Iterator[Any], cell: _Rows, seed: int) -> Iterator[Any]:
+    def _batches(self, at: Opening, source: Iterator[Any], cell: _RebatchCell, seed: int) -> Iterator[Any]:
         least = self.shuffle_rows if self._enabled else 0
         while True:
             while sum(map(_rows, cell.ready)) >= self.batch_size:
@@ -92,7 +92,7 @@ class Rebatcher(Shuffling, IterDataPipe[Any]):
             yield batch
         cell.ready.clear()
 
-    def _checked(self, batch: Any, cell: _Rows) -> Any:
+    def _checked(self, batch: Any, cell: _RebatchCell) -> Any:
         """Return a batch in its final form. Refuse one that cannot be joined with those that wait."""
         if self.tensors:
             batch = _as_tensors(batch)
@@ -108,7 +108,7 @@ class Rebatcher(Shuffling, IterDataPipe[Any]):
         return batch
 
 
-class _Rows(Cell):
+class _RebatchCell(Cell):
     """Batches of rows to hand on in this order, those gathered for a shuffle, and the number of shuffles."""
 
     def __init__(self) -> None:

@@ -31,13 +31,13 @@ from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.elements.chunk import DataChunk
 from datapipes.errors import StateError, consumes_element
 from datapipes.iter.grouping.batch import UnBatcher
-from datapipes.operators.checks import needs_count, same_length
-from datapipes.operators.random_order import Draws, Permutation, Shuffling
+from datapipes.operator_support.checks import needs_count, same_length
+from datapipes.operator_support.random_order import DrawBlocks, Permutation, Shuffling
 from datapipes.position import global_draws
-from datapipes.position.cells import Cell, Given, Part, Table, count, fields
+from datapipes.position.cells import Cell, Completion, CountCell, Table, count, fields
 from datapipes.position.opening import Opening
 from datapipes.position.seeds import Run, derive
-from datapipes.rewriting.gathering import Rows, rows_of
+from datapipes.rewriting.gathering import RowStream, rows_of
 from datapipes.rewriting.pushdown import Positions, ReadAt, permuting
 
 T_co = TypeVar("T_co", covariant=True)
@@ -75,7 +75,7 @@ class Shuffler(Shuffling, IterDataPipe[T_co]):
     """
 
     _fluent: ClassVar[str | None] = "shuffle"
-    _hands_on: ClassVar[bool] = True
+    _passes_through: ClassVar[bool] = True
     _shuffles: ClassVar[bool] = True
     _permutes: ClassVar[bool] = False  # whether this copy, made for a session, permutes all of its source
 
@@ -95,7 +95,7 @@ class Shuffler(Shuffling, IterDataPipe[T_co]):
 
     def _open(self, at: Opening) -> Iterator[T_co]:
         if self._permutes:
-            return self._permuted(at.seed(self._seed), at.cell(Given))
+            return self._permuted(at.seed(self._seed), at.cell(CountCell))
         source = at.source(self.datapipe)
         if not self._enabled:
             return source
@@ -104,12 +104,12 @@ class Shuffler(Shuffling, IterDataPipe[T_co]):
         if above is not None:
             start = above.at_start()
             return self._listed(source, seed, at.cell(lambda: _Listed(start)))
-        cell = at.cell(lambda: _Buffer(self, seed))
+        cell = at.cell(lambda: _ShuffleCell(self, seed))
         if at.resumed:
             cell.keep_elements()
         return self._shuffled(source, cell)
 
-    def _shuffled(self, source: Iterator[T_co], cell: _Buffer) -> Iterator[T_co]:
+    def _shuffled(self, source: Iterator[T_co], cell: _ShuffleCell) -> Iterator[T_co]:
         buffer = cell.elements()
         if not cell.emptying:
             buffer.extend(islice(source, self.buffer_size - len(buffer)))
@@ -130,7 +130,7 @@ class Shuffler(Shuffling, IterDataPipe[T_co]):
             del buffer[-1]  # without a call: no signal can arrive in between
             yield drawn
 
-    def _permuted(self, seed: int, given: Given) -> Iterator[Any]:
+    def _permuted(self, seed: int, given: CountCell) -> Iterator[Any]:
         source, stream = indexed(self.datapipe), self.datapipe
         if source is None:
             raise StateError(f"{stream!r:.80} could be read by position, and no longer can")
@@ -144,7 +144,7 @@ class Shuffler(Shuffling, IterDataPipe[T_co]):
             return map(source.at, given.following(order))
         return self._read(source.at, given.following(order), given)
 
-    def _read(self, at: Callable[[int], Any], numbers: Iterator[int], given: Given) -> Iterator[Any]:
+    def _read(self, at: Callable[[int], Any], numbers: Iterator[int], given: CountCell) -> Iterator[Any]:
         for number in numbers:
             try:
                 made = at(number)
@@ -166,7 +166,7 @@ class Shuffler(Shuffling, IterDataPipe[T_co]):
         """Return whether this shuffle permutes all of its source, if the source allows it."""
         return self._enabled and isinstance(self.buffer_size, DefaultSize) and not run.buffered
 
-    def _in_run(self, run: Run) -> IterDataPipe[Any]:
+    def _rewritten_for_run(self, run: Run) -> IterDataPipe[Any]:
         if self._may_permute(run) and (whole := permuting(self, self.buffer_size)) is not None:
             permuted: IterDataPipe[Any] = whole
             return permuted
@@ -174,7 +174,7 @@ class Shuffler(Shuffling, IterDataPipe[T_co]):
         rows = None if structure.place_of(self) in run.held else self._positions()
         return self if rows is None else ReadAt(rows.positions, rows.rows)
 
-    def _positions(self) -> Rows | None:
+    def _positions(self) -> RowStream | None:
         above = rows_of(self.datapipe) if self._enabled else None
         return None if above is None or above.rows is not self.datapipe else above.below(self)
 
@@ -204,7 +204,7 @@ class _Listed(Cell):
         self._is_whole = False
         self._keeps_paths = False
         self._names: str | None = None  # a digest of all paths
-        self.given = Given()
+        self.given = CountCell()
 
     def listed(self, source: Iterator[Any]) -> list[Any]:
         """Return all paths, in the order of the listing."""
@@ -229,7 +229,7 @@ class _Listed(Cell):
     def done(self) -> int:
         return self.given.save()
 
-    def part(self) -> Part | None:
+    def part(self) -> Completion | None:
         return (self.done(), len(self._paths)) if self._is_whole else None
 
     def carried(self) -> Table | None:
@@ -254,7 +254,7 @@ class _Listed(Cell):
             raise StateError(f"names: expected a digest, found {data!r:.80}")
 
 
-class _Buffer(Cell):
+class _ShuffleCell(Cell):
     """The buffer, the number of drawn slots, and whether the buffer is being emptied."""
 
     def __init__(self, pipe: Shuffler[Any], seed: int) -> None:
@@ -262,7 +262,7 @@ class _Buffer(Cell):
         self._seed = seed
         self._elements: list[Any] = []
         slots = self._slots_of = partial(_slots, seed, pipe.buffer_size)
-        self._draws: Draws[int] = Draws(_BLOCK, lambda block: slots(block).tolist())
+        self._draws: DrawBlocks[int] = DrawBlocks(_BLOCK, lambda block: slots(block).tolist())
         self._by_position = indexed(pipe.datapipe) is not None
         self._of_positions = type(pipe.datapipe) is Positions
         self._may_draw = not self._of_positions and any(map(_calls, structure.walk(pipe.datapipe)))
@@ -330,7 +330,7 @@ class _Buffer(Cell):
     def done(self) -> int:
         return self._taken_in_all - len(self._elements) if self.emptying else self._draws.count
 
-    def part(self) -> Part | None:
+    def part(self) -> Completion | None:
         return (self.done(), self._taken_in_all) if self.emptying else None
 
     def save(self) -> dict[str, Any]:

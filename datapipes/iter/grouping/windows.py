@@ -8,8 +8,8 @@ from typing import Any, ClassVar, TypeVar
 
 from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.errors import StateError
-from datapipes.operators.checks import needs_count, source_length
-from datapipes.operators.windows import windows_in
+from datapipes.operator_support.checks import needs_count, source_length
+from datapipes.operator_support.windows import windows_in
 from datapipes.position.cells import Cell, count, fields
 from datapipes.position.opening import Opening
 
@@ -47,9 +47,9 @@ class SlidingWindow(IterDataPipe[list[T_co]]):
         needs_count(self, "step", 1, "The next window begins at least one element further")
 
     def _open(self, at: Opening) -> Iterator[list[T_co]]:
-        return self._windows(at.source(self.source_datapipe), at.cell(lambda: _Window(self.size, self.step)))
+        return self._windows(at.source(self.source_datapipe), at.cell(lambda: _WindowCell(self.size, self.step)))
 
-    def _windows(self, source: Iterator[Any], cell: _Window) -> Iterator[list[T_co]]:
+    def _windows(self, source: Iterator[Any], cell: _WindowCell) -> Iterator[list[T_co]]:
         size, step, elements = self.size, self.step, cell.elements
         held, between = max(size - step, 0), max(step - size, 0)
         while True:
@@ -71,7 +71,7 @@ class SlidingWindow(IterDataPipe[list[T_co]]):
         return windows_in(source_length(self, self.source_datapipe), self.size, self.step, self.partial)
 
 
-class _Window(Cell):
+class _WindowCell(Cell):
     """Elements of the next window so far, and the number of elements to leave out before it."""
 
     def __init__(self, size: int, step: int) -> None:

@@ -6,22 +6,22 @@ from collections.abc import Callable, Iterator
 from typing import ClassVar, TypeVar
 
 from datapipes.description import structure
-from datapipes.description.pipe import IterDataPipe, MadeElsewhere, operator
+from datapipes.description.pipe import IterDataPipe, RemoteGraph, operator
 from datapipes.errors import GraphError
 from datapipes.graph.settings import apply_sharding
 from datapipes.iter.elements.numbering import Header, LengthSetter
 from datapipes.iter.placement.pausing import Pausable
 from datapipes.iter.placement.shard import as_opened
 from datapipes.iter.sources.wrapper import IterableWrapper
-from datapipes.operators.checks import needs, no_length, same_length
-from datapipes.parts.group import here
-from datapipes.parts.sharding import SHARDING_PRIORITIES
+from datapipes.operator_support.checks import needs, no_length, same_length
 from datapipes.position.cells import Table
 from datapipes.position.opening import Opening
 from datapipes.position.session import Session
 from datapipes.ranks.exchange import Exchange
-from datapipes.ranks.in_step import InStep
+from datapipes.ranks.synchronized import RankCell
 from datapipes.ranks.topics import POLICIES, Uneven
+from datapipes.sharding.group import here
+from datapipes.sharding.sharding import SHARDING_PRIORITIES
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -72,7 +72,7 @@ class FullSync(Pausable, IterDataPipe[T_co]):
             return at.source(self.datapipe)
         mark = at.mark()
         length = exact_length(as_opened(self.datapipe, at.run))
-        step = at.cell(lambda: InStep(self.uneven, self._timeout, self.exchange, length, rank))
+        step = at.cell(lambda: RankCell(self.uneven, self._timeout, self.exchange, length, rank))
         laps = self._laps(at) if self.uneven == "repeat" else None
         return step.elements(at.source(self.datapipe), mark, laps, at.is_last())
 
@@ -102,7 +102,7 @@ def decisive(graph: structure.Pipe, world: int, uneven: Uneven) -> structure.Pip
     rank = world - 1 if uneven == "drop" else 0
     graph = apply_sharding(structure.unfold(graph), world, rank, SHARDING_PRIORITIES.DISTRIBUTED)
     for stage in structure.walk(graph):
-        if isinstance(stage, MadeElsewhere):
+        if isinstance(stage, RemoteGraph):
             stage.graph = decisive(stage.graph, world, uneven)
     return graph
 
@@ -115,7 +115,7 @@ def _counts(stage: structure.Pipe) -> bool:
 def exact_length(graph: structure.Pipe) -> int | None:
     """Return the length of a graph if it is certain, except for elements that raise; otherwise None."""
     for stage in structure.walk(graph):
-        if isinstance(stage, MadeElsewhere):
+        if isinstance(stage, RemoteGraph):
             if exact_length(stage.graph) is None:
                 return None
         elif isinstance(stage, LengthSetter) or not (type(stage).__module__.startswith("datapipes.") or _counts(stage)):

@@ -14,8 +14,8 @@ from datapipes.description.printing import stage
 from datapipes.errors import GraphError
 from datapipes.iter.placement.pausing import Pausable
 from datapipes.memory import pinning
-from datapipes.operators.ahead import Ahead
-from datapipes.operators.checks import needs_count, same_length
+from datapipes.operator_support.ahead import PrefetchCell
+from datapipes.operator_support.checks import needs_count, same_length
 from datapipes.position.opening import Opening
 
 T_co = TypeVar("T_co", covariant=True)
@@ -36,8 +36,8 @@ class Prefetcher(Pausable, IterDataPipe[T_co]):
 
     _fluent: ClassVar[str | None] = "prefetch"
     _commutes: ClassVar[bool] = True
-    _hands_on: ClassVar[bool] = True
-    _runs_ahead: ClassVar[bool] = True
+    _passes_through: ClassVar[bool] = True
+    _prefetches: ClassVar[bool] = True
 
     source_datapipe: IterDataPipe[T_co]
     buffer_size: int = 10
@@ -47,7 +47,7 @@ class Prefetcher(Pausable, IterDataPipe[T_co]):
 
     def _open(self, at: Opening) -> Iterator[T_co]:
         mark = at.mark()
-        return at.cell(lambda: Ahead(self.buffer_size)).elements(
+        return at.cell(lambda: PrefetchCell(self.buffer_size)).elements(
             at.source(self.source_datapipe), mark, interrupted=at.on_interruption
         )
 
@@ -92,7 +92,7 @@ class PinMemory(Prefetcher[T_co]):
         pinned = self._pinned(
             at, at.source(self.source_datapipe), _device_in_use() if self.device is None else self.device
         )
-        return at.cell(lambda: Ahead(self.buffer_size)).elements(pinned, mark, interrupted=at.on_interruption)
+        return at.cell(lambda: PrefetchCell(self.buffer_size)).elements(pinned, mark, interrupted=at.on_interruption)
 
     def _pinned(self, at: Opening, source: Iterator[Any], device: Any) -> Iterator[T_co]:
         if device is not None:

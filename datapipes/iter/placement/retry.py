@@ -17,11 +17,11 @@ from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.description.printing import stage
 from datapipes.description.renamed import renamed
 from datapipes.errors import BadArgumentType
-from datapipes.operators.checks import needs, needs_count, same_length
+from datapipes.operator_support.checks import needs, needs_count, same_length
 from datapipes.position.cells import fields
-from datapipes.position.inner_session import InnerSession
+from datapipes.position.inner_session import InnerSessionCell
 from datapipes.position.laps import ALONE
-from datapipes.position.on_error import Faults
+from datapipes.position.on_error import ToleratedErrors
 from datapipes.position.opening import Opening
 
 T_co = TypeVar("T_co", covariant=True)
@@ -57,8 +57,8 @@ class Retrier(IterDataPipe[T_co]):
     """
 
     _fluent: ClassVar[str | None] = "retry"
-    _hands_on: ClassVar[bool] = True
-    _alone = ALONE.format("retry()")
+    _passes_through: ClassVar[bool] = True
+    _exclusive_because = ALONE.format("retry()")
 
     source_datapipe: IterDataPipe[T_co]
     retries: int = 3
@@ -82,11 +82,11 @@ class Retrier(IterDataPipe[T_co]):
         return ()
 
     def _open(self, at: Opening) -> Iterator[T_co]:
-        cell = at.cell(lambda: _Attempts(self))
+        cell = at.cell(lambda: _RetryCell(self))
         cell.begin(at, self.source_datapipe)
         return self._elements(at, cell)
 
-    def _elements(self, at: Opening, cell: _Attempts) -> Iterator[T_co]:
+    def _elements(self, at: Opening, cell: _RetryCell) -> Iterator[T_co]:
         attempt = 0
         while True:
             try:
@@ -97,7 +97,7 @@ class Retrier(IterDataPipe[T_co]):
             except Exception as error:  # an interruption costs no element, and the session handles it
                 attempt += 1
                 if not isinstance(error, self.on) or attempt > self.retries or not cell.leave():
-                    cell.go_on_behind()
+                    cell.skip_failed_element()
                     raise
                 cell.faults.met(error)
             Event().wait(self._pause(attempt))  # a source does not announce when it is ready again
@@ -109,14 +109,14 @@ class Retrier(IterDataPipe[T_co]):
     __len__ = same_length
 
 
-class _Attempts(InnerSession):
+class _RetryCell(InnerSessionCell):
     """Session of the source, and the errors after which it was opened again."""
 
-    faults: Faults
+    faults: ToleratedErrors
 
     def __init__(self, pipe: IterDataPipe[Any]) -> None:
         super().__init__()
-        self.faults = Faults(pipe)
+        self.faults = ToleratedErrors(pipe)
 
     def save(self) -> dict[str, Any]:
         return super().save() | {"errors": self.faults.save()}

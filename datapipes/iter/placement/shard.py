@@ -22,12 +22,12 @@ from datapipes.description.indexed import range_of
 from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.description.printing import stage
 from datapipes.errors import StateError, consumes_element
-from datapipes.operators.checks import same_length
-from datapipes.parts.sharding import SHARDING_PRIORITIES, ShardGroups, combined, with_group
-from datapipes.position.cells import Cell, Given, count
+from datapipes.operator_support.checks import same_length
+from datapipes.position.cells import Cell, CountCell, count
 from datapipes.position.opening import Opening
 from datapipes.position.seeds import Run
 from datapipes.rewriting import pushdown
+from datapipes.sharding.sharding import SHARDING_PRIORITIES, ShardGroups, combined, with_group
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -83,7 +83,7 @@ class ShardingFilter(pushdown.Selecting[T_co]):
             groups = with_group(groups, *run.worker, SHARDING_PRIORITIES.MULTIPROCESSING)
         return combined(groups, self.sharding_group_filter)
 
-    def _in_run(self, run: Run) -> IterDataPipe[Any]:
+    def _rewritten_for_run(self, run: Run) -> IterDataPipe[Any]:
         self._opened_as = self._shard(run)  # here, because a filter above a source read by position is never opened
         return self if self._opened_as[0] == 1 else pushdown.pushed(self)
 
@@ -101,11 +101,11 @@ class ShardingFilter(pushdown.Selecting[T_co]):
         of, index = self._opened_as = self._shard(at.run)
         numbers = range_of(self.source_datapipe) if self._of_range else None
         if numbers is not None:
-            behind = at.cell(_Behind)
+            behind = at.cell(_RangeCell)
             behind.origin = self.source_datapipe._origin
             return behind.following(numbers, of, index)
         source = at.source(self.source_datapipe)
-        return source if of == 1 else at.cell(_Taken).every(of, index, source)
+        return source if of == 1 else at.cell(_ShardCell).every(of, index, source)
 
 
 def as_opened(graph: structure.Pipe, run: Run) -> structure.Pipe:
@@ -120,7 +120,7 @@ def as_opened(graph: structure.Pipe, run: Run) -> structure.Pipe:
     return graph
 
 
-class _Taken(Given):
+class _ShardCell(CountCell):
     """Number of elements taken from the source, including those of other shards and those that could not be made."""
 
     def every(self, of: int, index: int, source: Iterator[Any]) -> Iterator[Any]:
@@ -136,7 +136,7 @@ class _Taken(Given):
             raise
 
 
-class _Behind(Cell):
+class _RangeCell(Cell):
     """Number of a range's numbers before the shard's position: the index of the last one taken plus one."""
 
     def __init__(self) -> None:
@@ -178,7 +178,7 @@ class ShardingRoundRobinDispatcher(IterDataPipe[T_co]):
 
     _fluent: ClassVar[str | None] = "sharding_round_robin_dispatch"
     _commutes: ClassVar[bool] = True
-    _hands_on: ClassVar[bool] = True
+    _passes_through: ClassVar[bool] = True
 
     source_datapipe: IterDataPipe[T_co]
     sharding_group_filter: SHARDING_PRIORITIES | None = SHARDING_PRIORITIES.MULTIPROCESSING

@@ -27,9 +27,9 @@ from datapipes.errors import BadArgumentType, PullTimeout
 from datapipes.messages.interrupts import CtrlCWaits
 from datapipes.messages.stacks import stack_of
 from datapipes.messages.warnings import warn
-from datapipes.operators.checks import needs, same_length
+from datapipes.operator_support.checks import needs, same_length
 from datapipes.position.forks import OwnerProcess
-from datapipes.position.inner_session import InnerSession
+from datapipes.position.inner_session import InnerSessionCell
 from datapipes.position.opening import Opening
 from datapipes.position.session import Session, segments
 
@@ -70,8 +70,8 @@ class TimeLimiter(IterDataPipe[T_co]):
     """
 
     _fluent: ClassVar[str | None] = "timeout"
-    _hands_on: ClassVar[bool] = True
-    _alone = (
+    _passes_through: ClassVar[bool] = True
+    _exclusive_because = (
         "runs a thread for one child of a fork, demux or unzip while another part of the graph reads its sibling: put "
         "timeout() above the fork"
     )
@@ -89,21 +89,21 @@ class TimeLimiter(IterDataPipe[T_co]):
         return ()
 
     def _open(self, at: Opening) -> Iterator[T_co]:
-        cell = at.cell(lambda: _Pulls(self._timeout))
+        cell = at.cell(lambda: _TimeoutCell(self._timeout))
         cell.begin(at, self.source_datapipe)
         return self._elements(at, cell)
 
-    def _elements(self, at: Opening, cell: _Pulls) -> Iterator[T_co]:
+    def _elements(self, at: Opening, cell: _TimeoutCell) -> Iterator[T_co]:
         try:
             yield from cell.elements(at, self.source_datapipe)
         except Exception:  # an interruption costs no element, and the session handles it
-            cell.go_on_behind()
+            cell.skip_failed_element()
             raise
 
     __len__ = same_length
 
 
-class _Pulls(InnerSession):
+class _TimeoutCell(InnerSessionCell):
     """Session of the source, and the thread that pulls from it."""
 
     def __init__(self, seconds: float) -> None:
@@ -146,7 +146,7 @@ class _Pulls(InnerSession):
             session.close()
 
 
-class _Brought(NamedTuple):
+class _Pulled(NamedTuple):
     """Element or exception."""
 
     element: Any
@@ -161,7 +161,7 @@ class _Puller:
         self._requests: SimpleQueue[int] = SimpleQueue()  # numbers of elements, from 1; 0: end
         self._arrived: SimpleQueue[None] = SimpleQueue()
         self.asked = 0  # number of the last element requested
-        self.brought: _Brought | None = None  # that element, from its arrival until it is taken
+        self.brought: _Pulled | None = None  # that element, from its arrival until it is taken
         self.taken = 0  # number of the last element taken
         self._is_late = False
         self._error: BaseException | None = None  # raised by closing the session
@@ -172,7 +172,7 @@ class _Puller:
         """Return whether the thread is pulling, so that the session moves."""
         return self.asked > self.taken and self.brought is None
 
-    def wait(self, seconds: float, label: str) -> _Brought:
+    def wait(self, seconds: float, label: str) -> _Pulled:
         """Return the next element, ``_END``, or an exception in its place. Raise PullTimeout if it is late."""
         if self.asked == self.taken:
             self._is_late = False
@@ -199,9 +199,9 @@ class _Puller:
                 continue
             done = number
             try:
-                self.brought = _Brought(next(elements, _END))
+                self.brought = _Pulled(next(elements, _END))
             except BaseException as error:  # the stage raises it
-                self.brought = _Brought(None, error)
+                self.brought = _Pulled(None, error)
             self._arrived.put(None)
         if self.brought is not None:
             StreamWrapper.close_streams(self.brought.element)

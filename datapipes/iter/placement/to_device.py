@@ -15,8 +15,8 @@ from datapipes.description.printing import stage
 from datapipes.description.renamed import renamed
 from datapipes.errors import BadArgument, GraphError
 from datapipes.memory.moving import moved, mover
-from datapipes.operators.ahead import Ahead
-from datapipes.operators.checks import needs_count, same_length
+from datapipes.operator_support.ahead import PrefetchCell
+from datapipes.operator_support.checks import needs_count, same_length
 from datapipes.position.opening import Opening
 
 T_co = TypeVar("T_co", covariant=True)
@@ -45,7 +45,7 @@ class ToDevice(IterDataPipe[T_co]):
 
     _fluent: ClassVar[str | None] = "to_device"
     _commutes: ClassVar[bool] = True
-    _runs_ahead: ClassVar[bool] = True
+    _prefetches: ClassVar[bool] = True
 
     source_datapipe: IterDataPipe[T_co]
     device: Any
@@ -77,7 +77,7 @@ class ToDevice(IterDataPipe[T_co]):
                 "it out there, and move what the DataLoader gives"
             )
         mark, move = at.mark(), mover(self._in_use(), self.non_blocking)
-        return at.cell(lambda: Ahead(self.prefetch_cnt)).elements(
+        return at.cell(lambda: PrefetchCell(self.prefetch_cnt)).elements(
             at.source(self.source_datapipe), mark, move, at.on_interruption
         )
 

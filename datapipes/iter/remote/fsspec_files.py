@@ -26,8 +26,8 @@ from datapipes.iter.files.listing import matches, stream_of_roots, warn_of_no_ma
 from datapipes.iter.files.saving import saving
 from datapipes.iter.sources.wrapper import IterableWrapper
 from datapipes.messages.short import hide
-from datapipes.operators.checks import check_options, needs, needs_callable, same_length
-from datapipes.operators.flattening import Flattening
+from datapipes.operator_support.checks import check_options, needs, needs_callable, same_length
+from datapipes.operator_support.flattening import Flattening
 from datapipes.position.on_error import OnError, check_policy
 from datapipes.position.reopening import origin_of
 from datapipes.position.steps import Step

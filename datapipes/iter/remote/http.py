@@ -14,13 +14,13 @@ from urllib.parse import urlencode, urljoin, urlsplit
 from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.elements.streams import StreamWrapper
 from datapipes.errors import BadArgumentType, TransferError
-from datapipes.io.remote.body import BUFFER, Body, opened_body
+from datapipes.io.remote.body import BUFFER, HTTPBody, opened_body
 from datapipes.io.remote.transfer import DEFAULT, Transfer
 from datapipes.io.remote.web import Visit, Web, host_of
 from datapipes.messages.extras import needed
 from datapipes.messages.short import hide
 from datapipes.messages.warnings import warn
-from datapipes.operators.checks import check_options, needs, no_length, source_length
+from datapipes.operator_support.checks import check_options, needs, no_length, source_length
 from datapipes.position.on_error import OnError, check_policy, may_leave_out
 from datapipes.position.opening import Opening
 from datapipes.position.steps import Step
@@ -203,7 +203,7 @@ def gdrive_opener(transfer: Transfer, options: dict[str, Any]) -> Opener:
 
     def opened(url: str) -> tuple[str, StreamWrapper]:
         visit = web.visit(hide(url))
-        body = Body(_Asked(visit, url), visit.clock)
+        body = HTTPBody(_Asked(visit, url), visit.clock)
         name = _file_name(body.headers["Content-Disposition"], visit.clock.label)
         return name, StreamWrapper(io.BufferedReader(body, BUFFER), name=name)
 

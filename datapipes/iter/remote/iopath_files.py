@@ -29,8 +29,8 @@ from datapipes.iter.remote.fsspec_files import encoded, listed, save, url_of
 from datapipes.iter.sources.wrapper import IterableWrapper
 from datapipes.messages.extras import needed
 from datapipes.messages.short import hide
-from datapipes.operators.checks import needs, needs_callable, same_length
-from datapipes.operators.flattening import Flattening
+from datapipes.operator_support.checks import needs, needs_callable, same_length
+from datapipes.operator_support.flattening import Flattening
 from datapipes.position.on_error import OnError, Tolerant, check_policy
 from datapipes.position.steps import Step
 

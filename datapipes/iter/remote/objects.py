@@ -21,8 +21,8 @@ from datapipes.iter.files.listing import matches
 from datapipes.iter.remote.fsspec_files import url_of
 from datapipes.messages.extras import needed
 from datapipes.messages.short import hide
-from datapipes.operators.checks import given_length, needs, same_length
-from datapipes.operators.flattening import Flattening
+from datapipes.operator_support.checks import given_length, needs, same_length
+from datapipes.operator_support.flattening import Flattening
 from datapipes.position.on_error import Tolerant
 from datapipes.position.steps import Step
 

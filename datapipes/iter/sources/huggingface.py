@@ -9,7 +9,7 @@ from typing import Any
 from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.errors import BadArgument, StateError
 from datapipes.messages.extras import needed
-from datapipes.operators.checks import no_length
+from datapipes.operator_support.checks import no_length
 from datapipes.position.cells import Cell, count, skip
 from datapipes.position.opening import Opening
 
@@ -40,7 +40,7 @@ class HuggingFaceHubReader(IterDataPipe[Any]):
         self.config_kwargs = config_kwargs
 
     def _open(self, at: Opening) -> Iterator[Any]:
-        return at.cell(_Rows).rows(self, at.run.number)
+        return at.cell(_DatasetCell).rows(self, at.run.number)
 
     def _load(self, epoch: int) -> Any:
         import datasets
@@ -62,7 +62,7 @@ class HuggingFaceHubReader(IterDataPipe[Any]):
         raise no_length(self)
 
 
-class _Rows(Cell):
+class _DatasetCell(Cell):
     """Position in a data set: its own if it is streamed and saves one, otherwise the number of rows given."""
 
     def __init__(self) -> None:

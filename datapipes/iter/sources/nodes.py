@@ -10,7 +10,7 @@ from datapipes.elements import decode, encode
 from datapipes.errors import BadArgumentType, StateError
 from datapipes.messages.extras import needed
 from datapipes.messages.where import where
-from datapipes.operators.checks import no_length
+from datapipes.operator_support.checks import no_length
 from datapipes.position.cells import Cell, count, fields
 from datapipes.position.opening import Opening
 
@@ -44,16 +44,16 @@ class NodeWrapper(IterDataPipe[T_co]):
             )
 
     def _open(self, at: Opening) -> Iterator[T_co]:
-        return at.cell(_AtNode).start(self, at.run.number)
+        return at.cell(_NodeCell).start(self, at.run.number)
 
     def __len__(self) -> int:
         raise no_length(self)
 
 
-class _AtNode(Cell):
+class _NodeCell(Cell):
     """Position of a node, as the node saves it, and the number of elements that it gave."""
 
-    is_quiet = False
+    saves_without_user_code = False
 
     def __init__(self) -> None:
         self._node: Any = None

@@ -12,8 +12,8 @@ from torch.utils.data import SequentialSampler
 
 from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.errors import StateError
-from datapipes.operators.checks import needs, no_length
-from datapipes.position.cells import Given, skip
+from datapipes.operator_support.checks import needs, no_length
+from datapipes.position.cells import CountCell, skip
 from datapipes.position.opening import Opening
 
 
@@ -73,9 +73,9 @@ class Sampler(IterDataPipe[Any]):
         return ()
 
     def _open(self, at: Opening) -> Iterator[Any]:
-        return self._indices(at, at.cell(Given))
+        return self._indices(at, at.cell(CountCell))
 
-    def _indices(self, at: Opening, given: Given) -> Iterator[Any]:
+    def _indices(self, at: Opening, given: CountCell) -> Iterator[Any]:
         sampler = self._made()
         for each in _with_inner(sampler):
             if hasattr(each, "generator"):

@@ -21,11 +21,11 @@ from datapipes.description.indexed import Indexed
 from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.errors import BadArgumentType, StateError, UnsavableElement
 from datapipes.messages.warnings import warn
-from datapipes.operators.checks import no_length
+from datapipes.operator_support.checks import no_length
 from datapipes.position.cells import Cell, Counted, count, skip
 from datapipes.position.iterator import repeatable
 from datapipes.position.opening import Opening
-from datapipes.rewriting.gathering import Rows
+from datapipes.rewriting.gathering import RowStream
 from datapipes.rewriting.pushdown import Positions
 
 T_co = TypeVar("T_co", covariant=True)
@@ -69,7 +69,7 @@ class IterableWrapper(IterDataPipe[T_co]):
             )
 
     def _open(self, at: Opening) -> Iterator[T_co]:
-        cell = at.cell(lambda: _Index(self._is_sequence(), _is_a_loader(self.iterable)))
+        cell = at.cell(lambda: _IterableCell(self._is_sequence(), _is_a_loader(self.iterable)))
         if isinstance(self.iterable, IterDataPipe):
             seed, number = at.seed(), at.run.number
             return cast("Iterator[T_co]", cell.start(self, at.interrupted, lambda pipe: repeatable(pipe, seed, number)))
@@ -99,9 +99,9 @@ class IterableWrapper(IterDataPipe[T_co]):
     def _is_free(self) -> bool:
         return not self._copies()
 
-    def _positions(self) -> Rows | None:
+    def _positions(self) -> RowStream | None:
         # The buffer of a shuffle then has numbers: an element is copied when it is handed on.
-        return Rows(Positions(self), self) if self._is_sequence() and self._copies() else None
+        return RowStream(Positions(self), self) if self._is_sequence() and self._copies() else None
 
     def _copy_of(self, i: int) -> Any:
         element = self.iterable[i]  # type: ignore[index]  # of a sequence
@@ -114,7 +114,7 @@ class IterableWrapper(IterDataPipe[T_co]):
             raise no_length(self) from None
 
 
-class _Index(Cell):
+class _IterableCell(Cell):
     """Position in an iterable: the number of elements taken."""
 
     def __init__(self, is_sequence: bool, is_of_a_loader: bool = False) -> None:

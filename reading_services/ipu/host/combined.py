@@ -15,7 +15,7 @@ from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.elements.chunk import DataChunk
 from datapipes.errors import BadArgument, StateError
 from datapipes.memory import batches
-from datapipes.operators.checks import source_length
+from datapipes.operator_support.checks import source_length
 from datapipes.position.cells import Cell, count, fields
 from datapipes.position.opening import Opening
 from reading_services.ipu.host.micro_batches import counting_rows, keeps_rows
@@ -57,7 +57,7 @@ class Combined(IterDataPipe[Any]):
         self.counts_exactly = self.rows is not None and keeps_rows(self.datapipe)
 
     def _open(self, at: Opening) -> Iterator[Any]:
-        return at.cell(lambda: _Regrouping(self)).combined(at.source(self.datapipe))
+        return at.cell(lambda: _RegroupCell(self)).combined(at.source(self.datapipe))
 
     def __len__(self) -> int:
         rows = counting_rows(self.datapipe)
@@ -69,7 +69,7 @@ class Combined(IterDataPipe[Any]):
         return length if self.steps is None else min(length, self.steps)
 
 
-class _Regrouping(Cell):
+class _RegroupCell(Cell):
     """Rows that wait for a full batch, and the number of combined batches so far. Between two batches few rows wait."""
 
     def __init__(self, pipe: Combined) -> None:

@@ -22,7 +22,7 @@ from reading_services.ipu.names.enums import SharingStrategy
 from reading_services.workers.process.members import (
     STARTS_WORKERS,
     UNGUARDED,
-    WorkerProcess,
+    PoolProcess,
     begin,
     end,
     file_for_stacks,
@@ -66,7 +66,7 @@ class Feed:
             multiprocessing.get_start_method(),
         )
         begun = begin(context, feed, job, "accessor", daemon=False)  # a loader's workers are children of it
-        self._member = WorkerProcess("the accessor's process", begun, stacks)
+        self._member = PoolProcess("the accessor's process", begun, stacks)
         self._link = link.consumer
         link.producer_started()
         link.consumer_is_here()

@@ -28,7 +28,7 @@ import torch
 
 from datapipes.errors import BadArgument
 from datapipes.memory.batches import batches_from
-from datapipes.position.orphans import leave_at_once
+from datapipes.position.parent_watch import leave_at_once
 from datapipes.position.seeds import derive
 from reading_services.ipu.host.sources import EpochSource
 from reading_services.ipu.names.custom_types import leaves_of, parser_of, rebuilt, registerCustomArgParser
@@ -39,8 +39,8 @@ from reading_services.workers.process.main import packed, settle
 from reading_services.workers.process.signals import hear_ends, held_back
 from reading_services.workers.transport.arena import aligned
 from reading_services.workers.transport.packing import pickled, unpickled
-from reading_services.workers.transport.process import ProducerEnd, SharedFd
-from reading_services.workers.transport.protocol import START, Failed, Open, Producer, ToProducer, Window
+from reading_services.workers.transport.process import PipeProducerEnd, SharedFd
+from reading_services.workers.transport.protocol import START, Failed, OpenStream, Producer, ToProducer, Window
 
 
 class Parcel:
@@ -197,7 +197,7 @@ _NO_MORE: Final = object()
 class FeedJob:
     """Arguments of the process."""
 
-    link: ProducerEnd
+    link: PipeProducerEnd
     source: Any
     """``(source, parsers of custom types)``, or a parcel of both if the process inherits no memory."""
     window: Window
@@ -236,7 +236,7 @@ class Feeder:
     """Loop of the loading process."""
 
     def __init__(
-        self, link: ProducerEnd, source: EpochSource, window: Window, load_indefinitely: bool, seed: int, where: str
+        self, link: PipeProducerEnd, source: EpochSource, window: Window, load_indefinitely: bool, seed: int, where: str
     ) -> None:
         self._link = link
         self._source = source
@@ -273,7 +273,7 @@ class Feeder:
 
     def _receive(self, frame: ToProducer) -> None:
         self._producer.receive(frame)
-        if isinstance(frame, Open):
+        if isinstance(frame, OpenStream):
             self._elements = None
             self._epoch = frame.order
 

@@ -250,7 +250,7 @@ class DataLoader(Sourced, data.DataLoader[Any]):
             **kwargs,
         )
         if mode != DataLoaderMode.Sync:
-            self._accessor = AsynchronousDataAccessor(StepSource(self._alone()), **async_options)
+            self._accessor = AsynchronousDataAccessor(StepSource(self._exclusive_because()), **async_options)
 
     @property
     def combinedBatchSize(self) -> int | None:
@@ -307,7 +307,7 @@ class DataLoader(Sourced, data.DataLoader[Any]):
                 "this DataLoader already uses an AsynchronousDataAccessor internally: iterate it as it is, or give the "
                 "accessor one with mode=DataLoaderMode.Sync"
             )
-        alone = StepSource(self._alone())
+        alone = StepSource(self._exclusive_because())
         if self._keeps_rest and not self._has_sampler and (self.combinedBatchSize or 1) > 1 and rebatched_size is None:
             raise BadArgument(
                 "with drop_last=False the last step may be smaller, and an accessor only works if 'rebatched_size' is "
@@ -315,7 +315,7 @@ class DataLoader(Sourced, data.DataLoader[Any]):
             )
         return alone.source(rebatched_size)
 
-    def _alone(self) -> DataLoader:
+    def _exclusive_because(self) -> DataLoader:
         """Return the same loader without an accessor, for iteration in a process of its own.
 
         There it gathers rows of tensors without workers.

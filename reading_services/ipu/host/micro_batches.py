@@ -16,7 +16,7 @@ from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.description.structure import Pipe
 from datapipes.elements.chunk import DataChunk
 from datapipes.iter import Batcher, Collator, FullSync, Mapper, PinMemory, Prefetcher
-from datapipes.operators.checks import source_length
+from datapipes.operator_support.checks import source_length
 from datapipes.position.opening import Opening
 from reading_services.workers.gather import Gathered
 
@@ -54,7 +54,7 @@ def enlarged(graph: Pipe, times: int) -> Pipe | None:
 def counting_rows(graph: Pipe) -> Pipe | None:
     """Return a graph whose length is the number of rows in all batches. Return None if its batch stage is not known."""
     if type(graph) is Batcher:
-        return Rows(graph.datapipe, graph.batch_size if graph.drop_last else 1)
+        return RowCount(graph.datapipe, graph.batch_size if graph.drop_last else 1)
     if type(graph) not in _KEEP_BATCHES and type(graph) is not Gathered:
         return None
     above = counting_rows(_above(graph))
@@ -69,7 +69,7 @@ def keeps_rows(graph: Pipe) -> bool:
 
 
 @operator
-class Rows(IterDataPipe[Any]):
+class RowCount(IterDataPipe[Any]):
     """Stand-in for a batch stage, of which only the number of rows is needed."""
 
     _stands_for: ClassVar[str | None] = "datapipe"

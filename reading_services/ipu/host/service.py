@@ -19,9 +19,9 @@ from datapipes.graph.settings import apply_sharding
 from datapipes.iter import Collator, FullSync, Prefetcher
 from datapipes.iter.placement.full_sync import exact_length
 from datapipes.messages.warnings import warn
-from datapipes.parts.group import here
-from datapipes.parts.sharding import SHARDING_PRIORITIES
 from datapipes.position.user_classes import is_sharding
+from datapipes.sharding.group import here
+from datapipes.sharding.sharding import SHARDING_PRIORITIES
 from reading_services.interface.service import Level, ReadingServiceInterface
 from reading_services.ipu.host.arithmetic import Batching
 from reading_services.ipu.host.combined import Combined, Dropped

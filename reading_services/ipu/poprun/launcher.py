@@ -73,7 +73,7 @@ def _span(first: int, end: int) -> str:
 FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-class Group:
+class InstanceGroup:
     """The process group of the instances."""
 
     def __init__(self) -> None:
@@ -157,7 +157,7 @@ class _Launch:
         """Time at which signalled instances are killed; None before the first signal."""
 
     def run(self) -> int:
-        group = Group()
+        group = InstanceGroup()
         meeting = os.memfd_create("rendezvous")  # the instances' rendezvous; it disappears with the launcher
         try:
             try:
@@ -178,7 +178,7 @@ class _Launch:
         self._wait_for_output()
         return self._status
 
-    def _start(self, group: Group, number: int, rendezvous: str) -> None:
+    def _start(self, group: InstanceGroup, number: int, rendezvous: str) -> None:
         hidden = self._plan.shown not in (None, number)
         pipes = {
             name: subprocess.DEVNULL if hidden else self._carrier.pipe(f"[1,{number}]<{name}>:", sink)
@@ -197,7 +197,7 @@ class _Launch:
                     os.close(pipe)
         self._log("I", f"instance {number} is process {self._running[number].pid}")
 
-    def _wait_for_instances(self, group: Group) -> None:
+    def _wait_for_instances(self, group: InstanceGroup) -> None:
         with selectors.DefaultSelector() as events:
             events.register(self._events, selectors.EVENT_READ)
             self._look_who_ended(group)
@@ -214,7 +214,7 @@ class _Launch:
                     self._forward(group, signal.Signals(number))
                 self._look_who_ended(group)
 
-    def _forward(self, group: Group, number: signal.Signals) -> None:
+    def _forward(self, group: InstanceGroup, number: signal.Signals) -> None:
         """Forward a signal to all instances. After a second one they are killed at once."""
         self._log("I", f"{number.name} is forwarded to all instances")
         group.signal(number)
@@ -222,7 +222,7 @@ class _Launch:
         self._until = monotonic() + (self._grace if self._until is None else 0)
         self._status = 128 + number
 
-    def _look_who_ended(self, group: Group) -> None:
+    def _look_who_ended(self, group: InstanceGroup) -> None:
         for number, process in list(self._running.items()):
             if (code := process.poll()) is None:
                 continue

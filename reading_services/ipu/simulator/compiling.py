@@ -20,7 +20,7 @@ from reading_services.ipu.options import Options
 from reading_services.ipu.simulator.arguments import Arguments
 from reading_services.ipu.simulator.cost import Work
 from reading_services.ipu.simulator.ipus import check_number, check_pipeline, stages_and_ipus
-from reading_services.ipu.simulator.on_device import OnDevice
+from reading_services.ipu.simulator.on_device import DeviceModule
 from reading_services.ipu.simulator.program import Program
 from reading_services.ipu.simulator.randomness import Randomness
 from reading_services.ipu.simulator.rows import KeptOutputs, check_rows, wire_bytes
@@ -70,7 +70,7 @@ def compile_model(
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
     trains: bool,
-    device: OnDevice | None = None,
+    device: DeviceModule | None = None,
 ) -> tuple[Compiled, list[Tensor]]:
     """Compile a module for arguments like these. Return their tensors, too.
 
@@ -86,7 +86,7 @@ def compile_model(
     rows = check_rows(arguments.named(), batching)
     tensors = arguments.tensors(args, kwargs)
     with randomness.tried():
-        program = Program(device or OnDevice(module), arguments, batching, tensors, trains)
+        program = Program(device or DeviceModule(module), arguments, batching, tensors, trains)
     pipelined = isinstance(options._execution_strategy, PipelinedExecution)
     stages, ipus = stages_and_ipus(program.blocks, options._execution_strategy)
     check_pipeline(options, batching, stages, trains)

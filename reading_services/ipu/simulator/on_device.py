@@ -38,7 +38,7 @@ def computed(tensor: Tensor) -> Tensor:
     return tensor.detach().to(torch.float32 if wide else tensor.dtype, copy=True, memory_format=torch.contiguous_format)
 
 
-class OnDevice:
+class DeviceModule:
     """Device's copy of a module, kept as it was compiled."""
 
     def __init__(self, module: nn.Module) -> None:

@@ -192,7 +192,7 @@ class RMSprop(Optimizer, torch.optim.RMSprop):
         parameter -= state["momentum_buffer"].mul_(group["momentum"]).add_(group["lr"] * grad / square.sqrt())
 
 
-class _Lamb(torch.optim.Optimizer):
+class _LambBase(torch.optim.Optimizer):
     def __init__(
         self,
         params: Params,
@@ -207,7 +207,7 @@ class _Lamb(torch.optim.Optimizer):
         super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, **own})
 
 
-class LAMB(Optimizer, _Lamb):
+class LAMB(Optimizer, _LambBase):
     """Adam whose step on each parameter is scaled to the parameter's norm, times the learning rate.
 
     >>> weight = torch.nn.Parameter(torch.tensor([3.0, 4.0]))

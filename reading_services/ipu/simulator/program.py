@@ -30,7 +30,7 @@ from reading_services.ipu.simulator import processes
 from reading_services.ipu.simulator.arguments import Arguments
 from reading_services.ipu.simulator.cost import flops_of
 from reading_services.ipu.simulator.losses import LossPlace, Watching, backward, find_loss, on_device, trained_by
-from reading_services.ipu.simulator.on_device import OnDevice, narrowed
+from reading_services.ipu.simulator.on_device import DeviceModule, narrowed
 from reading_services.ipu.simulator.rows import KeptOutputs, Outputs, no_backward, rows_of
 
 
@@ -103,7 +103,7 @@ class Program:
     _loss: LossPlace | None = None
 
     def __init__(
-        self, device: OnDevice, arguments: Arguments, batching: Batching, tensors: list[Tensor], trains: bool
+        self, device: DeviceModule, arguments: Arguments, batching: Batching, tensors: list[Tensor], trains: bool
     ) -> None:
         self.device = device
         self.module = device.module

@@ -24,27 +24,27 @@ import torch
 from datapipes.description.structure import Pipe
 from datapipes.memory.batches import batches_from
 from datapipes.position import global_draws
-from datapipes.position.orphans import leave_with
+from datapipes.position.parent_watch import leave_with
 from datapipes.position.seeds import derive
 from reading_services.interface.service import WorkerInfo, set_worker_info
-from reading_services.workers.at_work import Record
+from reading_services.workers.call_record import CallRecord
 from reading_services.workers.dispatched import asking_of
 from reading_services.workers.dispatcher import Dispatcher
 from reading_services.workers.failures import Failure
 from reading_services.workers.generators import Generators
 from reading_services.workers.process.members import COULD_NOT_START, leave_inherited_server
 from reading_services.workers.process.signals import hear_ends, replace_handlers
-from reading_services.workers.transport.packing import Packed, pickled
+from reading_services.workers.transport.packing import LazyPickle, pickled
 from reading_services.workers.transport.process import (
-    Awaited,
-    ConsumerEnd,
-    ProducerEnd,
-    ProducerEnds,
+    BlockingConsumerEnd,
+    PipeConsumerEnd,
+    PipeProducerEnd,
+    PipeProducerEnds,
     SharedBytes,
     SharedFd,
 )
 from reading_services.workers.transport.protocol import START, Failed, Window
-from reading_services.workers.worker import Making, Order, Server, WorkerEpochs, part_of
+from reading_services.workers.worker import LoopConfig, Order, WorkerEpochs, WorkerLoop, worker_graph
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # in glibc's malloc.h
 _KEPT = 1 << 25
@@ -55,7 +55,7 @@ _KEPT = 1 << 25
 class WorkerJob:
     """The arguments that a worker process is started with."""
 
-    link: ProducerEnd
+    link: PipeProducerEnd
     info: WorkerInfo
     graph: Any
     """``PoolPlan.worker_job``, or the pickle of it, in ``SharedBytes`` on this machine."""
@@ -65,7 +65,7 @@ class WorkerJob:
     record: SharedFd
     """A file in which to write down what it is at work on."""
     parent: int
-    dispatch: ConsumerEnd | None = None
+    dispatch: PipeConsumerEnd | None = None
     """The link with the dispatcher, if there is one."""
     place: str = ""
     """Where it runs, for errors, if that is not the machine of whoever reads them."""
@@ -79,9 +79,9 @@ def work(job: WorkerJob) -> None:
     try:
         graph, init_fn, reset_fn = _opened(job.graph)
         hear_ends()
-        graph = part_of(graph, job.info, init_fn)
+        graph = worker_graph(graph, job.info, init_fn)
         asking = asking_of(graph)
-        asking.link = None if job.dispatch is None else Awaited(job.dispatch)
+        asking.link = None if job.dispatch is None else BlockingConsumerEnd(job.dispatch)
     except BaseException as error:
         job.link.send(Failed(START, Failure.of(error, f"{where}, while it was starting")))
         return
@@ -96,19 +96,19 @@ def work(job: WorkerJob) -> None:
         return epochs.graph_of(order)
 
     failure = partial(Failure.of, where=where)
-    record = Record(job.record.fd)
-    making = Making(of_epoch, job.window, packed, failure, generators, Packed.of, record)
+    record = CallRecord(job.record.fd)
+    making = LoopConfig(of_epoch, job.window, packed, failure, generators, LazyPickle.of, record)
     if (failed := asking.started()) is not None:
         job.link.send(failed)
         return
-    Server(job.link, making, asking.leave).run()
+    WorkerLoop(job.link, making, asking.leave).run()
 
 
 @dataclass
 class DispatcherJob:
     """The arguments that the dispatcher is started with."""
 
-    links: list[ProducerEnd]
+    links: list[PipeProducerEnd]
     graph: Any
     """``PoolPlan.dispatcher_job``, or the pickle of it as above."""
     window: Window
@@ -121,7 +121,7 @@ class DispatcherJob:
 def dispatch(job: DispatcherJob) -> None:
     """The main function of the dispatcher's process."""
     settle(job.parent, job.stacks)
-    links = ProducerEnds(job.links)
+    links = PipeProducerEnds(job.links)
     where = f"the dispatcher (process {os.getpid()}{job.place})"
     try:
         graph, reset_fn = _opened(job.graph)
@@ -141,8 +141,8 @@ def dispatch(job: DispatcherJob) -> None:
         return epochs.graph_of(order)
 
     failure = partial(Failure.of, where=where)
-    record = Record(job.record.fd)
-    making = Making(of_epoch, job.window, packed, failure, generators, Packed.of, record)
+    record = CallRecord(job.record.fd)
+    making = LoopConfig(of_epoch, job.window, packed, failure, generators, LazyPickle.of, record)
     Dispatcher(links, len(job.links), making).run()
 
 

@@ -19,7 +19,7 @@ from typing import Any, Final
 from weakref import WeakKeyDictionary
 
 from datapipes.errors import WorkerDied
-from reading_services.workers.at_work import Record
+from reading_services.workers.call_record import CallRecord
 from reading_services.workers.process.memory import ended_by_the_kernel, why_killed
 from reading_services.workers.process.signals import ENDING, held_back
 from reading_services.workers.transport import process
@@ -42,7 +42,7 @@ UNGUARDED: Final = (
 
 
 @dataclass
-class WorkerProcess:
+class PoolProcess:
     """One process of the pool."""
 
     named: str
@@ -58,18 +58,18 @@ class WorkerProcess:
 
 
 @dataclass
-class RecordedProcess(WorkerProcess):
+class RecordedProcess(PoolProcess):
     """A worker or the dispatcher, and what it writes down."""
 
-    record: Record
+    record: CallRecord
 
 
 @dataclass
-class Worker(RecordedProcess):
+class StartedWorker(RecordedProcess):
     """A worker process and its link."""
 
     number: int
-    link: process.ConsumerEnd
+    link: process.PipeConsumerEnd
 
 
 def begin(context: Any, main: Any, job: Any, name: str, daemon: bool = True) -> Any:
@@ -175,7 +175,7 @@ def leave_inherited_server() -> None:
         server._preload_modules = preload
 
 
-def end(members: Sequence[WorkerProcess]) -> None:
+def end(members: Sequence[PoolProcess]) -> None:
     """Wait for processes that were told to leave; those that do not are ended."""
     for step, seconds in ((None, _ASKED), ("terminate", _TERMINATED), ("kill", _KILLED)):
         until = monotonic() + seconds
@@ -190,7 +190,7 @@ def end(members: Sequence[WorkerProcess]) -> None:
             member.process.close()
 
 
-def kill(members: Sequence[WorkerProcess]) -> None:
+def kill(members: Sequence[PoolProcess]) -> None:
     """Kill processes at once; whoever waits for their end sees it."""
     for member in members:
         with suppress(OSError, ValueError):  # it has ended, or was closed, meanwhile
@@ -218,12 +218,12 @@ def file_for_stacks() -> int:
     return os.memfd_create("stacks", os.MFD_CLOEXEC)
 
 
-def stacks_at_crash(member: WorkerProcess) -> str:
+def stacks_at_crash(member: PoolProcess) -> str:
     """Stack traces of all threads of a process when it crashed, if it did."""
     return os.pread(member.stacks, 1 << 14, 0).decode(errors="replace").strip()
 
 
-def stacks_of(member: WorkerProcess) -> str:
+def stacks_of(member: PoolProcess) -> str:
     """Stack traces of all threads of a process."""
     written = partial(os.fstat, member.stacks)
     before = size = written().st_size

@@ -2,7 +2,7 @@
 
 - ``arena``: shared memory of two processes, and the leases on it
 - ``inline``: the link between two threads
-- ``meeting``: connections of processes that share a key, on one machine or on two
+- ``listener``: connections of processes that share a key, on one machine or on two
 - ``packing``: elements pickled as bytes and out-of-band buffers, and back
 - ``pipes``: non-blocking pipes for frames that are longer than the buffer of a pipe
 - ``process``: the link between processes

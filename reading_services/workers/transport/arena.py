@@ -53,7 +53,7 @@ class NoRoom:
     def reserved_at(self, part: memoryview) -> None:
         """Return None: nothing is reserved."""
 
-    def hand_over(self, offset: int) -> None:
+    def copy_kept_values(self, offset: int) -> None:
         """Return None: nothing is reserved."""
 
 
@@ -104,7 +104,7 @@ class Writer:
         found = self._reserved.get(offset)
         return offset if found is not None and found[1] == part.nbytes else None
 
-    def hand_over(self, offset: int) -> tuple[int, int, int] | memoryview:
+    def copy_kept_values(self, offset: int) -> tuple[int, int, int] | memoryview:
         """Return (flag, offset, size) of a reserved slot without references here, or else its bytes, to be copied.
 
         The caller takes ``lock`` before it drops its own references. Otherwise another thread could reclaim the slot.

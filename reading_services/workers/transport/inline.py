@@ -15,7 +15,7 @@ Arrivals: TypeAlias = SimpleQueue[tuple[int | None, ToConsumer | None]]
 """Pairs (producer, frame). The frame None: the producer has ended. Both None: the consumer is woken."""
 
 
-class ProducerEnd:
+class ThreadProducerEnd:
     """The end in the thread that makes the elements."""
 
     def __init__(self, control: SimpleQueue[ToProducer], arrivals: Arrivals, number: int) -> None:
@@ -30,7 +30,7 @@ class ProducerEnd:
         return self._control.get() if wait or not self._control.empty() else None  # this thread is the only reader
 
 
-class ConsumerEnd:
+class ThreadConsumerEnd:
     """The end in the thread that uses the elements. It only sends: frames arrive in the queue of all producers."""
 
     def __init__(self, control: SimpleQueue[ToProducer]) -> None:
@@ -60,7 +60,7 @@ class DispatcherEnds:
             dealt.put(None)
 
 
-class DealtEnd:
+class ThreadDispatchEnd:
     """A worker's end of its link with the dispatcher."""
 
     def __init__(self, ends: DispatcherEnds, number: int) -> None:
@@ -79,7 +79,7 @@ class DealtEnd:
         return frame
 
 
-def pair(arrivals: Arrivals, number: int) -> tuple[ConsumerEnd, ProducerEnd]:
+def pair(arrivals: Arrivals, number: int) -> tuple[ThreadConsumerEnd, ThreadProducerEnd]:
     """Return both ends of a new link.
 
     >>> from reading_services.workers.transport.protocol import Close, End
@@ -91,4 +91,4 @@ def pair(arrivals: Arrivals, number: int) -> tuple[ConsumerEnd, ProducerEnd]:
     (3, End(opening=1...))
     """
     control: SimpleQueue[ToProducer] = SimpleQueue()
-    return ConsumerEnd(control), ProducerEnd(control, arrivals, number)
+    return ThreadConsumerEnd(control), ThreadProducerEnd(control, arrivals, number)

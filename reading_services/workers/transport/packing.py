@@ -48,10 +48,10 @@ def pickled(obj: object, pickler: Callable[..., Any] | None = None) -> tuple[byt
     return file.getvalue(), buffers
 
 
-class Packed:
+class LazyPickle:
     """A pickle that is loaded on demand: most tables that workers send are never read.
 
-    >>> Packed.of({1: "there"}).open()
+    >>> LazyPickle.of({1: "there"}).open()
     {1: 'there'}
     """
 
@@ -61,7 +61,7 @@ class Packed:
         self.data = data
 
     @classmethod
-    def of(cls, obj: object) -> Packed:
+    def of(cls, obj: object) -> LazyPickle:
         """Pack an object."""
         return cls(pickle.dumps(obj, 5))
 
@@ -70,12 +70,12 @@ class Packed:
         return pickle.loads(self.data)
 
     def __reduce__(self) -> Any:
-        return Packed, (bytes(self.data),)
+        return LazyPickle, (bytes(self.data),)
 
 
 def unpacked(sent: Any) -> Any:
     """Return an object that may have been sent packed."""
-    return sent.open() if isinstance(sent, Packed) else sent
+    return sent.open() if isinstance(sent, LazyPickle) else sent
 
 
 def unpickled(data: bytes | memoryview, buffers: Sequence[Any]) -> Any:

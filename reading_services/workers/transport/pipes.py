@@ -18,7 +18,7 @@ from typing import Any, Protocol
 _LENGTH = struct.Struct("<Q")
 
 
-class End(Protocol):
+class Descriptor(Protocol):
     """The object that an end writes to or reads from: a connection of a pipe, or a socket."""
 
     def fileno(self) -> int:
@@ -39,12 +39,12 @@ class Outbox:
     (None, True, 100000)
     """
 
-    def __init__(self, end: End) -> None:
+    def __init__(self, end: Descriptor) -> None:
         os.set_blocking(end.fileno(), False)
         self._end = end
         self._unsent: deque[memoryview] = deque()
 
-    def __reduce__(self) -> tuple[type[Outbox], tuple[End]]:
+    def __reduce__(self) -> tuple[type[Outbox], tuple[Descriptor]]:
         return Outbox, (self._end,)
 
     def fileno(self) -> int:
@@ -94,14 +94,14 @@ class Outbox:
 class Inbox:
     """The reading end of a pipe."""
 
-    def __init__(self, end: End) -> None:
+    def __init__(self, end: Descriptor) -> None:
         os.set_blocking(end.fileno(), False)
         self._end = end
         self._head = bytearray(_LENGTH.size)
         self._message: bytearray | None = None  # the frame under way, once its length is known
         self._come = 0  # bytes received of the frame, or of its length
 
-    def __reduce__(self) -> tuple[type[Inbox], tuple[End]]:
+    def __reduce__(self) -> tuple[type[Inbox], tuple[Descriptor]]:
         return Inbox, (self._end,)
 
     def fileno(self) -> int:

@@ -24,7 +24,7 @@ from typing import Any
 
 from datapipes.errors import ProtocolError
 from reading_services.workers.transport import arena
-from reading_services.workers.transport.packing import Packed, unpickled
+from reading_services.workers.transport.packing import LazyPickle, unpickled
 from reading_services.workers.transport.pipes import Inbox, Outbox, Poller, pipe, until_ready
 from reading_services.workers.transport.protocol import START, Close, Failed, Items, ToConsumer, ToProducer
 
@@ -70,7 +70,7 @@ class SharedBytes:
         os.close(self._file.fd)
 
 
-class ProducerEnd:
+class PipeProducerEnd:
     """The end in the process that makes the elements."""
 
     def __init__(self, control: Inbox, elements: Outbox, memory: SharedFd | None) -> None:
@@ -92,13 +92,13 @@ class ProducerEnd:
         parts = [buffer for buffer, offset in zip(buffers, offsets, strict=True) if offset is None]
         with writer.lock:
             buffers.clear()  # a reserved slot is sent without a copy if no other reference to it is left
-            places: list[Any] = [None if offset is None else writer.hand_over(offset) for offset in offsets]
+            places: list[Any] = [None if offset is None else writer.copy_kept_values(offset) for offset in offsets]
         rest = iter(parts)
         copied = [next(rest) if place is None else place for place in places if type(place) is not tuple]
         sizes = [len(data), *(part.nbytes for part in copied)]
         slot = writer.put([memoryview(data), *copied]) if sum(sizes) > _THROUGH_THE_PIPE else None
         places = [place if type(place) is tuple else None for place in places]
-        above = frame.above.data if isinstance(frame.above, Packed) else b""
+        above = frame.above.data if isinstance(frame.above, LazyPickle) else b""
         far = writer.put([memoryview(above)]) if len(above) > _THROUGH_THE_PIPE else None
         frame = replace(frame, body=None, above=frame.above if far is None else None)
         meta = pickle.dumps((frame, slot, sizes, places, far), 5)
@@ -125,10 +125,10 @@ class ProducerEnd:
         self.elements.close()
 
 
-class ProducerEnds:
+class PipeProducerEnds:
     """The ends of one producer's links with several consumers, by number. It waits for all of them at once."""
 
-    def __init__(self, ends: list[ProducerEnd]) -> None:
+    def __init__(self, ends: list[PipeProducerEnd]) -> None:
         self._ends = {end.control.fileno(): (number, end) for number, end in enumerate(ends)}
         self._all = ends
         self._poller = Poller(self._ends, [end.elements for end in ends])
@@ -159,7 +159,7 @@ class ProducerEnds:
         self._poller.flush()
 
 
-class ConsumerEnd:
+class PipeConsumerEnd:
     """The end in the process that uses the elements."""
 
     def __init__(self, control: Outbox, elements: Inbox, memory: SharedFd | None) -> None:
@@ -193,8 +193,8 @@ class ConsumerEnd:
             memory = message[arena.aligned(start) if is_large else start :]
             self.overflows |= is_large and self._memory is not None
         own = [None if place is None else arena.leased(self.open_memory(), *place) for place in places]
-        body = _Body(memory, sizes, own, aligned=is_large)
-        above = items.above if far is None else Packed(arena.leased(self.open_memory(), *far))
+        body = _PackedItems(memory, sizes, own, aligned=is_large)
+        above = items.above if far is None else LazyPickle(arena.leased(self.open_memory(), *far))
         whole: Items = replace(items, body=body, above=above)
         return whole
 
@@ -220,10 +220,10 @@ class ConsumerEnd:
         self.elements.close()
 
 
-class Awaited:
+class BlockingConsumerEnd:
     """The end of a consumer that has a single link, and so may wait."""
 
-    def __init__(self, end: ConsumerEnd) -> None:
+    def __init__(self, end: PipeConsumerEnd) -> None:
         self._end = end
 
     def send(self, frame: ToProducer) -> None:
@@ -237,7 +237,7 @@ class Awaited:
         return frame
 
 
-class _Body:
+class _PackedItems:
     """The elements of a frame before they are unpickled."""
 
     __slots__ = ("_aligned", "_memory", "_own", "_sizes")
@@ -269,8 +269,8 @@ class Pair:
         control_there, control_here = pipe(context)
         elements_here, elements_there = pipe(context)
         self._memory = arena.create(arena_bytes)
-        self.consumer = ConsumerEnd(control_here, elements_here, SharedFd(self._memory))
-        self.producer = ProducerEnd(control_there, elements_there, SharedFd(self._memory))
+        self.consumer = PipeConsumerEnd(control_here, elements_here, SharedFd(self._memory))
+        self.producer = PipeProducerEnd(control_there, elements_there, SharedFd(self._memory))
 
     def producer_started(self) -> None:
         """Close this process's copy of the producer's end, so that the producer's death closes the pipe."""

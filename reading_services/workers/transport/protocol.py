@@ -37,11 +37,11 @@ from typing import Any, TypeAlias
 from datapipes.errors import ProtocolError
 
 START = 0
-"""The opening of a failure before the first ``Open``."""
+"""The opening of a failure before the first ``OpenStream``."""
 
 
 @dataclass(frozen=True, slots=True)
-class Open:
+class OpenStream:
     """Request to make the elements of an opening. ``order`` has its details."""
 
     opening: int
@@ -111,15 +111,15 @@ class Failed:
 
 
 @dataclass(frozen=True, slots=True)
-class End:
+class EndOfStream:
     """Notice that the opening has no more elements."""
 
     opening: int
     errors: Any = None
 
 
-ToProducer: TypeAlias = Open | Credit | Widen | Stop | Close
-OfOpening: TypeAlias = Items | Failed | End
+ToProducer: TypeAlias = OpenStream | Credit | Widen | Stop | Close
+OfOpening: TypeAlias = Items | Failed | EndOfStream
 ToConsumer: TypeAlias = Started | OfOpening
 
 
@@ -158,7 +158,7 @@ class Producer:
             raise ProtocolError(f"{frame} after Close")
         if isinstance(frame, Close):
             self.gone, self.opening = True, None
-        elif isinstance(frame, Open):
+        elif isinstance(frame, OpenStream):
             if frame.opening <= self._latest:
                 raise ProtocolError(f"{frame} after opening {self._latest}")
             self._latest = self.opening = frame.opening
@@ -226,9 +226,9 @@ class Producer:
         self.opening = None
         return frame
 
-    def end(self, errors: Any = None) -> End:
+    def end(self, errors: Any = None) -> EndOfStream:
         """Return the frame for the end of the stream."""
-        frame = End(self._open_one(), errors)
+        frame = EndOfStream(self._open_one(), errors)
         self.opening = None
         return frame
 
@@ -248,12 +248,12 @@ class Consumer:
     stopped: bool = False
     closed: bool = False
 
-    def open(self, order: Any) -> Open:
+    def open(self, order: Any) -> OpenStream:
         """Return the request for a new opening. Frames of the opening before it are dropped from now on."""
         self._not_closed()
         self.opening += 1
         self.ended = self.stopped = False
-        return Open(self.opening, order)
+        return OpenStream(self.opening, order)
 
     def receive(self, frame: ToConsumer) -> OfOpening | None:
         """Return a frame from the producer, or None if it has to be dropped: it belongs to no current opening."""

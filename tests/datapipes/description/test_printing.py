@@ -15,7 +15,7 @@ from torch.utils.data import default_collate
 
 from datapipes import functional_datapipe
 from datapipes.description import structure
-from datapipes.description.pipe import Composed
+from datapipes.description.pipe import ComposedOperator
 from datapipes.description.printing import chain, stage
 from datapipes.fluent import IterMethods, MapMethods, operators_of
 from datapipes.graph import SHARDING_PRIORITIES, Pipe
@@ -181,7 +181,7 @@ def test_every_operator_keeps_its_arguments_where_a_repr_finds_them() -> None:
                 lost = {name for name in names if not {name, f"_{name}"} & {*structure.attributes(each)}}
                 assert lost <= {"unbatch_level"}, each  # of shuffle, which makes a stage of it
     of_methods = {*operators_of(IterMethods).values(), *operators_of(MapMethods).values()}
-    assert {operator for operator in of_methods if not isinstance(operator, Composed)} <= seen
+    assert {operator for operator in of_methods if not isinstance(operator, ComposedOperator)} <= seen
 
 
 def test_functions_are_named_with_their_place() -> None:

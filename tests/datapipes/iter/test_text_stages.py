@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from datapipes.graph import apply_sharding, find_dps, traverse_dps
 from datapipes.iter import IterableWrapper, ShardingRoundRobinDispatcher
-from datapipes.parts.sharding import SHARDING_PRIORITIES
+from datapipes.sharding.sharding import SHARDING_PRIORITIES
 from tests.datapipes.iter.mishaps import failing_at, outcomes
 
 

@@ -70,9 +70,9 @@ ROWS: dict[str, Callable[[int], Any]] = {
     "text": str,
     "nothing": lambda n: None,
 }
-_alone = st.sampled_from(sorted(ROWS)).map(ROWS.__getitem__)
+_exclusive_because = st.sampled_from(sorted(ROWS)).map(ROWS.__getitem__)
 _kinds: Any = st.recursive(
-    _alone,
+    _exclusive_because,
     lambda inner: st.one_of(
         st.tuples(inner, inner).map(lambda two: lambda n: (two[0](n), two[1](n))),
         st.tuples(inner, inner).map(lambda two: lambda n: Pair(two[0](n), two[1](n))),

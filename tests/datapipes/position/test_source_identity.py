@@ -16,7 +16,7 @@ from datapipes.errors import StateError
 from datapipes.iter import IterableWrapper, IterDataPipe
 from datapipes.map import SequenceWrapper
 from datapipes.position.plain_data import sealed
-from datapipes.position.source_identity import Sources
+from datapipes.position.source_fingerprints import SourceFingerprints
 from loader2 import DataLoader2, gather, scatter
 from reading_services import (
     InProcessReadingService,
@@ -97,18 +97,18 @@ def test_any_change_of_a_list_of_files_is_seen(paths: list[Any], data: st.DataOb
     changed = data.draw(
         st.sampled_from([[*paths[:at], other, *paths[at + 1 :]], paths[:at] + paths[at + 1 :], [*paths, other]])
     )
-    before = Sources(unfold(IterableWrapper(paths))).now()
-    Sources(unfold(IterableWrapper(list(paths)))).must_be(before)
+    before = SourceFingerprints(unfold(IterableWrapper(paths))).now()
+    SourceFingerprints(unfold(IterableWrapper(list(paths)))).must_be(before)
     with pytest.raises(StateError, match="saved above other elements"):
-        Sources(unfold(IterableWrapper(changed))).must_be(before)
+        SourceFingerprints(unfold(IterableWrapper(changed))).must_be(before)
 
 
 def test_the_first_place_that_differs_is_said() -> None:
-    before = Sources(unfold(graph(files(1000)))).now()
+    before = SourceFingerprints(unfold(graph(files(1000)))).now()
     paths = files(1000)
     paths[500:502] = paths[501], paths[500]
     with pytest.raises(StateError, match=r"same number of elements \(1000\).* is among 480 to 511"):
-        Sources(unfold(graph(paths))).must_be(before)
+        SourceFingerprints(unfold(graph(paths))).must_be(before)
 
 
 @pytest.mark.parametrize(
@@ -127,10 +127,10 @@ def test_the_first_place_that_differs_is_said() -> None:
 def test_plain_elements_are_sampled_and_others_are_known_by_type_and_number(one: Any, other: Any) -> None:
     wrapped: list[Callable[[Any], Any]] = [IterableWrapper, lambda elements: SequenceWrapper(elements).shuffle()]
     for wrap in wrapped:
-        before = Sources(unfold(wrap(one))).now()
-        Sources(unfold(wrap(one))).must_be(before)
+        before = SourceFingerprints(unfold(wrap(one))).now()
+        SourceFingerprints(unfold(wrap(one))).must_be(before)
         with pytest.raises(StateError, match="saved above other elements"):
-            Sources(unfold(wrap(other))).must_be(before)
+            SourceFingerprints(unfold(wrap(other))).must_be(before)
 
 
 def test_elements_that_the_stream_may_change_are_not_looked_into() -> None:

@@ -25,8 +25,8 @@ from datapipes.description.printing import on_any_machine
 from datapipes.errors import GraphError, RankDied, RanksDiffer
 from datapipes.graph import apply_sharding
 from datapipes.iter import IterableWrapper, IterDataPipe
-from datapipes.parts.group import Ranks, ranks
-from datapipes.parts.sharding import SHARDING_PRIORITIES
+from datapipes.sharding.group import RankInfo, ranks
+from datapipes.sharding.sharding import SHARDING_PRIORITIES
 from loader2 import DataLoader2
 from tests.datapipes.position.written_for_torchdata import Generator, OfTorch, TakesAPart
 from tests.many_ranks import on_ranks
@@ -229,7 +229,7 @@ def test_a_rank_that_waits_for_an_epoch_of_rank_0_has_an_end() -> None:
 
 def test_ranks_without_a_store_that_others_reach_are_told_how_to_meet() -> None:
     with pytest.raises(GraphError, match="make the group with init_method="):
-        Ranks(0, WORLD, None).shared("a graph", "no worker", 1)
+        RankInfo(0, WORLD, None).shared("a graph", "no worker", 1)
 
 
 def wait_until_rank_1_waits() -> Any:
@@ -296,6 +296,6 @@ def test_a_group_that_is_not_there_is_not_met(load: Any, monkeypatch: pytest.Mon
     """Tests of users say that there is a process group, where there is none."""
     monkeypatch.setattr("torch.distributed.is_initialized", lambda: True)
     monkeypatch.setattr("torch.distributed.get_rank", lambda group=None: 1)
-    assert ranks() == Ranks()
+    assert ranks() == RankInfo()
     assert load(AsksForItsRank()) == [1, 3, 5]
     assert load(AsksForItsRank().map(str)) == ["1", "3", "5"]

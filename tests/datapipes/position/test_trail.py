@@ -13,9 +13,16 @@ from hypothesis import strategies as st
 from datapipes import iterate
 from datapipes.errors import GraphError, StateError, UnsavableElement
 from datapipes.iter import IterableWrapper, IterDataPipe
-from datapipes.position import trail
+from datapipes.position import position_history
 from datapipes.position.cells import Cell
-from datapipes.position.trail import Looking, Trail, loaded_waiting, lost, saved_waiting, told
+from datapipes.position.position_history import (
+    PositionHistory,
+    SnapshotBudget,
+    loaded_waiting,
+    lost,
+    saved_waiting,
+    told,
+)
 from tests.datapipes.position.silent_at_times import SilentAtTimes
 
 LENGTH = 60
@@ -41,7 +48,7 @@ class Reader:
         self.made = self.handed_on = since
         self.ahead: deque[Any] = deque(waiting or ())
         self.made += len(self.ahead)
-        self.trail: Trail[int] = Trail()
+        self.trail: PositionHistory[int] = PositionHistory()
         if at is not None:
             self.trail.mark(0, at, since)
         self.making, self.costs = 0.0, list[float]()
@@ -54,8 +61,8 @@ class Reader:
         self.source += 1
         self.made += 1
         self.making += seconds
-        expected = min(self.costs[-2:], default=trail._UNKNOWN)
-        is_cheap = sum(self.costs) + expected <= trail._SHARE * self.making
+        expected = min(self.costs[-2:], default=position_history._UNKNOWN)
+        is_cheap = sum(self.costs) + expected <= position_history._SHARE * self.making
         looks = allowed and (must or is_cheap)
 
         def look() -> int:
@@ -115,7 +122,7 @@ STEPS = st.lists(READ | READ | st.integers(1, 6) | st.just("resume"), min_size=5
 def test_reading_ahead(steps: list[Any], allowed: bool) -> None:
     with pytest.MonkeyPatch.context() as patched:
         clock = Clock()
-        patched.setattr(trail, "perf_counter", clock)
+        patched.setattr(position_history, "perf_counter", clock)
         reader, had = Reader(clock), list[str]()
         for step in steps:
             match step:
@@ -140,7 +147,7 @@ def test_the_first_look_is_not_free_and_what_it_costs_is_waited_for() -> None:
         where.made(seconds, upto, 0, lambda: looked.append(upto))
         return len(looked) > before
 
-    where: Trail[None] = Trail()
+    where: PositionHistory[None] = PositionHistory()
     assert not looks(1, 0.0), "nothing was made that could pay for it"
     assert looks(2, 1.0)
     where.looking.took(0.2)  # to pack and send it
@@ -154,7 +161,7 @@ def test_a_look_that_fails_is_an_error_only_when_somebody_saves(error: Exception
     def look() -> None:
         raise error
 
-    where: Trail[None] = Trail()
+    where: PositionHistory[None] = PositionHistory()
     assert not where.made(1.0, 1, 0, look, must=True)
     assert where.after(1) == (None, 1)
     assert where.refusal == told(error)
@@ -168,7 +175,7 @@ def test_a_look_that_fails_is_an_error_only_when_somebody_saves(error: Exception
 def test_a_class_that_does_not_say_where_it_is_keeps_nobody_from_going_on(
     graph: IterDataPipe[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Looking, "is_cheap", lambda self: True)
+    monkeypatch.setattr(SnapshotBudget, "is_cheap", lambda self: True)
     whole, refused = list(range(1, 13)), 0
     for k in range(len(whole)):
         iterator = iterate(graph)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from datapipes.errors import RankDied, RankFailed
-from datapipes.ranks.topics import Facts, Key, RankReport
+from datapipes.ranks.topics import EpochAgreement, Key, RankReport
 from tests.datapipes.ranks.taking_turns import InTurns, in_turns
 
 
 def agreed(exchange: InTurns, key: Key) -> RankReport:
-    exchange.begin(key, Facts(), Facts.report(exchange.rank, (0, 0, False), {}))
+    exchange.begin(key, EpochAgreement(), EpochAgreement.report(exchange.rank, (0, 0, False), {}))
     return exchange.wait(lambda _: True, 0, 20)
 
 

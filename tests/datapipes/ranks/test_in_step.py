@@ -31,9 +31,9 @@ from datapipes.errors import (
 from datapipes.graph import Pipe
 from datapipes.iter import FullSync, IterableWrapper
 from datapipes.iter.placement import full_sync
-from datapipes.position.trail import Looking
-from datapipes.ranks.in_step import PADDING
-from datapipes.ranks.topics import POLICIES, Facts, Uneven
+from datapipes.position.position_history import SnapshotBudget
+from datapipes.ranks.synchronized import PADDING
+from datapipes.ranks.topics import POLICIES, EpochAgreement, Uneven
 from tests.datapipes.iter.mishaps import outcomes
 from tests.datapipes.position.silent_at_times import SilentAtTimes
 from tests.datapipes.ranks.taking_turns import InTurns, in_turns
@@ -312,7 +312,7 @@ def test_who_cannot_say_where_it_is_goes_on(
     bad: set[int] | None, is_cheap: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And a state is refused, or is one to go on from, in whichever lap."""
-    monkeypatch.setattr(Looking, "is_cheap", lambda self: is_cheap)
+    monkeypatch.setattr(SnapshotBudget, "is_cheap", lambda self: is_cheap)
 
     def opened(exchange: InTurns) -> Any:
         short = SilentAtTimes(20) if bad is None else waiting_unsaved(bad)
@@ -420,7 +420,7 @@ def test_laps_of_a_class_are_as_those_of_a_cycle(shape: Callable[[Pipe], Pipe]) 
 
 
 def test_an_error_that_waits_is_saved_however_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Looking, "is_cheap", lambda self: False)  # so that what is ahead is saved
+    monkeypatch.setattr(SnapshotBudget, "is_cheap", lambda self: False)  # so that what is ahead is saved
 
     def opened(exchange: InTurns, state: Any = None) -> Any:
         iterator = iterate(synced(exchange, SilentAtTimes(20).map(failing({2, 7, 14})), False))
@@ -483,7 +483,7 @@ def test_an_element_that_cannot_be_made_again_on_resume_is_told_to_all() -> None
 
     def go_on(exchange: InTurns) -> Any:
         exchange.epoch = 1
-        exchange.begin((1, -1), Facts(), Facts.report(exchange.rank, (5, 0, False), {}))
+        exchange.begin((1, -1), EpochAgreement(), EpochAgreement.report(exchange.rank, (5, 0, False), {}))
         exchange.wait(lambda _: True, 0, 1800)
         iterator = iterate(graph(exchange))
         iterator.load_state_dict(states[exchange.rank])

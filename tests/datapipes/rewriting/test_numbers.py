@@ -105,8 +105,8 @@ def outcomes(dl: DataLoader2[Any], states: list[Any] | None = None) -> list[str]
 @contextmanager
 def as_written() -> Iterator[None]:
     with (
-        patch.object(Shuffler, "_in_run", lambda stage, run: stage),
-        patch.object(Collator, "_in_run", lambda stage, run: stage),
+        patch.object(Shuffler, "_rewritten_for_run", lambda stage, run: stage),
+        patch.object(Collator, "_rewritten_for_run", lambda stage, run: stage),
     ):
         yield
 

@@ -90,20 +90,22 @@ def test_every_counterpart_is_there() -> None:
         here = names.new(old)
         if isinstance(here, names.Module):
             assert import_module(here.module).__name__ == here.module, old
-        elif isinstance(here, names.Member):
+        elif isinstance(here, names.KnownName):
             assert hasattr(import_module(here.module), here.name), old
     assert names.new("torchdata.datapipes.iter.util") == names.Module("datapipes.iter"), "it is empty"
-    assert isinstance(names.new("torchdata.dataloader2.error.PauseIteration"), names.Gone), "it is in no module of ours"
+    assert isinstance(names.new("torchdata.dataloader2.error.PauseIteration"), names.Missing), (
+        "it is in no module of ours"
+    )
 
 
 @pytest.mark.parametrize("kind", ["iter", "map"])
 def test_every_pipe_has_its_name(kind: str) -> None:
     ours = import_module(f"datapipes.{kind}").__all__
     assert all(
-        names.new(f"torchdata.datapipes.{kind}.{name}") == names.Member(f"datapipes.{kind}", name) for name in ours
+        names.new(f"torchdata.datapipes.{kind}.{name}") == names.KnownName(f"datapipes.{kind}", name) for name in ours
     )
     torchs = import_module(f"torch.utils.data.datapipes.{kind}").__all__
-    assert all(isinstance(names.new(f"torch.utils.data.datapipes.{kind}.{name}"), names.Member) for name in torchs)
+    assert all(isinstance(names.new(f"torch.utils.data.datapipes.{kind}.{name}"), names.KnownName) for name in torchs)
     assert names.new("torch.utils.data.Sampler") is None, "it is torch's, and not the pipe of that name"
 
 

@@ -28,7 +28,7 @@ from datapipes.graph import Pipe
 from datapipes.iter import IterableWrapper, IterDataPipe
 from loader2 import DataLoader2
 from reading_services import MultiProcessingReadingService, RayReadingService, ThreadingReadingService
-from reading_services.cluster import door
+from reading_services.cluster import listener
 from reading_services.cluster.datasets import from_ray_dataset, to_ray_dataset
 from reading_services.workers.service import OnWorkers
 from tests.reading_services.cluster.nodes import Nodes, end, members, nodes
@@ -412,7 +412,7 @@ def as_rows(table: Any) -> list[dict[str, Any]]:
 @case
 def no_room(cluster: Nodes) -> None:
     """Workers that find no place are spoken of, and given up, and not tried again."""
-    soon = mock.patch.object(door, "_SOON", 1.0), mock.patch.object(door, "_GIVEN_UP", 4.0)
+    soon = mock.patch.object(listener, "_SOON", 1.0), mock.patch.object(listener, "_GIVEN_UP", 4.0)
     service = on_ray(cluster, resources_per_worker={"nowhere": 1.0})
     with soon[0], soon[1], DataLoader2(shuffled(9), reading_service=service) as dl:
         warned = pytest.warns(UserWarning, match="has not started .* each worker needs .*nowhere")

@@ -11,7 +11,7 @@ import pytest
 import torch.distributed as dist
 
 from datapipes.errors import PrefetchTimeoutError, RankDied, RanksError
-from reading_services.ranks.meeting import meet
+from reading_services.ranks.rendezvous import meet
 
 
 def a_store() -> Any:

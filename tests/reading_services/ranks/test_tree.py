@@ -11,8 +11,8 @@ import pytest
 import torch.distributed as dist
 
 from datapipes.errors import PrefetchTimeoutError, RankDied, RankFailed, RankLeft
-from datapipes.ranks.topics import Facts, RankProgress
-from reading_services.ranks.meeting import children_of, meet, parent_of
+from datapipes.ranks.topics import EpochAgreement, RankProgress
+from reading_services.ranks.rendezvous import children_of, meet, parent_of
 from reading_services.ranks.tree import Tree
 
 RANKS = 7
@@ -46,9 +46,13 @@ def test_every_rank_but_the_first_is_the_child_of_its_parent(world: int, fan_out
 
 def test_facts_reach_everybody() -> None:
     def run(rank: int, tree: Tree) -> Any:
-        tree.begin((1, -1), Facts(), Facts.report(rank, (rank, rank, False), {"graph": "odd" if rank % 2 else "even"}))
+        tree.begin(
+            (1, -1),
+            EpochAgreement(),
+            EpochAgreement.report(rank, (rank, rank, False), {"graph": "odd" if rank % 2 else "even"}),
+        )
         verdict = tree.wait(lambda _: True, 0, 20)
-        return verdict["run"], Facts.difference(verdict)
+        return verdict["run"], EpochAgreement.difference(verdict)
 
     assert on_tree(run) == [([0, 0, False], "graph: ranks 0, 2, 4, 6 have even; ranks 1, 3, 5 have odd")] * RANKS
 

@@ -12,7 +12,7 @@ import sys
 
 import torch.distributed as dist
 
-from reading_services.ranks.meeting import meet
+from reading_services.ranks.rendezvous import meet
 
 SECONDS = 300.0
 

@@ -11,16 +11,16 @@ import pytest
 from datapipes.errors import WorkerDied
 from datapipes.iter import IterableWrapper
 from datapipes.position.seeds import Run
-from reading_services.workers.pool import Number, PolledPlace, Pool
-from reading_services.workers.restarts import Ended
-from reading_services.workers.transport.protocol import Items, Open, ToConsumer, ToProducer, Window
-from reading_services.workers.worker import Order, PoolPlan
+from reading_services.workers.pool import Number, PolledHost, Pool
+from reading_services.workers.restarts import WorkerEnd
+from reading_services.workers.transport.protocol import Items, OpenStream, ToConsumer, ToProducer, Window
+from reading_services.workers.worker import Order, PoolSpec
 
 WORKERS = 3
 ORDERS = [Order(Run(0)) for _ in range(WORKERS)]
 
 
-class ToldOnce(PolledPlace):
+class ToldOnce(PolledHost):
     """Workers of which a test says what comes from them."""
 
     members: ClassVar[str] = "workers of a test"
@@ -43,7 +43,7 @@ class ToldOnce(PolledPlace):
         self.begun += numbers
 
     def send(self, number: int, frame: ToProducer) -> None:
-        if isinstance(frame, Open):
+        if isinstance(frame, OpenStream):
             self.openings[number] = frame.opening
 
     def wait(self, seconds: float | None) -> list[tuple[Number, ToConsumer | None]] | None:
@@ -56,8 +56,8 @@ class ToldOnce(PolledPlace):
     def failure_at_start(self, number: int) -> BaseException | None:
         return None
 
-    def end_of(self, number: Number) -> Ended | WorkerDied:
-        return Ended(number, f"worker {number}", "left with exit code 7")
+    def end_of(self, number: Number) -> WorkerEnd | WorkerDied:
+        return WorkerEnd(number, f"worker {number}", "left with exit code 7")
 
     def stacks_of(self, number: int) -> str:
         raise AssertionError
@@ -76,7 +76,7 @@ def place() -> ToldOnce:
 
 @pytest.fixture
 def pool(place: ToldOnce) -> Pool:
-    made = Pool(PoolPlan(IterableWrapper([]), WORKERS, Window(items=1)), place)
+    made = Pool(PoolSpec(IterableWrapper([]), WORKERS, Window(items=1)), place)
     made.open(ORDERS)
     return made
 

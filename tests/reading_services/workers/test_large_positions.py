@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from datapipes.graph import Pipe
-from datapipes.position.trail import Looking
+from datapipes.position.position_history import SnapshotBudget
 from loader2 import DataLoader2
 from reading_services import ReadingServiceInterface
 from tests.reading_services.workers.in_turn import SEED, numbers, processes, threads
@@ -85,7 +85,7 @@ def test_positions_of_64_mebibytes() -> None:
 
 @pytest.mark.parametrize("make", [processes, threads])
 def test_what_waits_is_told_where_somebody_saves(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Looking, "is_cheap", lambda self: True)
+    monkeypatch.setattr(SnapshotBudget, "is_cheap", lambda self: True)
     rows = numbers(400).sharding_filter().flatmap(partial(in_a_list, 1 << 18))  # which cannot be sought
     graph = rows.shuffle(buffer_size=BUFFERED)
     with DataLoader2(graph, reading_service=make(2)) as loader:

@@ -29,8 +29,8 @@ from datapipes.graph import Pipe
 from datapipes.iter import IterableWrapper, IterDataPipe
 from loader2 import DataLoader2
 from reading_services import MultiProcessingReadingService, ThreadingReadingService
-from reading_services.workers import at_work, thread_place
-from reading_services.workers.at_work import AtWork, Call, Record, Watch, Watched, file_for_record
+from reading_services.workers import call_record, thread_host
+from reading_services.workers.call_record import AtWork, Call, CallRecord, Watched, WatchOrder, file_for_record
 from tests.reading_services.workers.in_turn import SEED, numbers
 
 REPLACED = pytest.mark.filterwarnings("ignore:.*(it is replaced|goes on after LeftOut):UserWarning")
@@ -499,7 +499,7 @@ def test_without_restarts_deaths_by_chance_blame_no_element() -> None:
 
 
 def test_coroutines_that_wait_for_each_other_are_watched_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(at_work, "_PATIENCE", 0.01)
+    monkeypatch.setattr(call_record, "_PATIENCE", 0.01)
     waiting: list[asyncio.Event] = []
 
     async def meets_another(x: int) -> int:
@@ -510,8 +510,8 @@ def test_coroutines_that_wait_for_each_other_are_watched_as_well(monkeypatch: py
         await waiting[-1].wait()
         return x
 
-    record = Record(file_for_record())
-    graph = Watched(record, Watch(9)).over(numbers(4).async_map_batches(meets_another, 2))
+    record = CallRecord(file_for_record())
+    graph = Watched(record, WatchOrder(9)).over(numbers(4).async_map_batches(meets_another, 2))
     assert list(graph) == list(range(4))
 
 
@@ -605,7 +605,7 @@ class Ends:
         self.calls[name] += 1
         if any(name.endswith(each) for each in self.names) and self.calls[name] in (self.after, 2 * self.after):
             raise SystemExit(name)
-        return thread_place._Elements(list(elements)), 0
+        return thread_host._ThreadItems(list(elements)), 0
 
 
 @REPLACED
@@ -615,7 +615,7 @@ def test_threads_that_end_are_replaced(name: str, names: list[str], monkeypatch:
     with DataLoader2(GRAPHS[name](600), reading_service=ThreadingReadingService(2)) as undisturbed:
         undisturbed.seed(SEED)
         expected = list(undisturbed)
-    monkeypatch.setattr(thread_place, "_as_they_are", ends := Ends(names, after=7))
+    monkeypatch.setattr(thread_host, "_as_they_are", ends := Ends(names, after=7))
     with DataLoader2(GRAPHS[name](600), reading_service=ThreadingReadingService(2, restart=4)) as loader:
         loader.seed(SEED)
         assert list(loader) == expected
@@ -623,7 +623,7 @@ def test_threads_that_end_are_replaced(name: str, names: list[str], monkeypatch:
 
 
 def test_a_thread_that_ends_is_an_error_without_restarts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(thread_place, "_as_they_are", Ends(["worker 1"], after=3))
+    monkeypatch.setattr(thread_host, "_as_they_are", Ends(["worker 1"], after=3))
     with DataLoader2(numbers(1000).sharding_filter(), reading_service=ThreadingReadingService(2)) as loader:
         iterator = iter(loader)
         given: list[int] = []
@@ -648,7 +648,7 @@ def test_arguments() -> None:
 
 def test_calls_under_way_are_written_down() -> None:
     fd = file_for_record()
-    here, there = Record(fd), Record(fd)
+    here, there = CallRecord(fd), CallRecord(fd)
     os.close(fd)
     assert here.read() == AtWork(0, 0, ())
     seen: list[AtWork] = []
@@ -658,7 +658,7 @@ def test_calls_under_way_are_written_down() -> None:
         return x
 
     there.making(7, 1)
-    graph = Watched(here, Watch(9)).over(IterableWrapper([3, "y" * 999]).map(look))
+    graph = Watched(here, WatchOrder(9)).over(IterableWrapper([3, "y" * 999]).map(look))
     assert list(graph) == [3, "y" * 999]
     (first,), (second,) = (each.calls for each in seen)
     assert seen[0][:2] == (7, 1)
@@ -669,7 +669,7 @@ def test_calls_under_way_are_written_down() -> None:
 
 
 def test_a_record_is_never_larger_than_its_memory() -> None:
-    record = Record(file_for_record())
+    record = CallRecord(file_for_record())
     record.calling([Call(0, bytes(16), "x" * 9999, "y" * 9999)])
     assert record.read().calls == ()
 

@@ -20,18 +20,18 @@ from datapipes.iter import IterableWrapper
 from datapipes.position.seeds import Run
 from loader2 import DataLoader2
 from reading_services import MultiProcessingReadingService, WorkerInfo
-from reading_services.workers.dispatched import Asking
+from reading_services.workers.dispatched import DispatchClient
 from reading_services.workers.failures import Failure
-from reading_services.workers.pool import Number, Place, Pool
+from reading_services.workers.pool import MemberHost, Number, Pool
+from reading_services.workers.process.host import ProcessHost
 from reading_services.workers.process.members import FILES_OF_A_WORKER
-from reading_services.workers.process.place import Processes
-from reading_services.workers.restarts import Ended
+from reading_services.workers.restarts import WorkerEnd
 from reading_services.workers.transport.protocol import START, Failed, Started, ToConsumer, ToProducer, Window
-from reading_services.workers.worker import Order, PoolPlan
+from reading_services.workers.worker import Order, PoolSpec
 from tests.reading_services.workers.in_turn import HANGS, processes
 
 
-class LongInEnding(Place):
+class LongInEnding(MemberHost):
     """Workers that all say that they cannot start, and take their time to end: they still take messages."""
 
     members: ClassVar[str] = "workers of a test"
@@ -73,8 +73,8 @@ class LongInEnding(Place):
     def failure_at_start(self, number: int) -> BaseException | None:
         return None
 
-    def end_of(self, number: Number) -> Ended | WorkerDied:
-        return Ended(number, f"worker {number}", "left with exit code 0")
+    def end_of(self, number: Number) -> WorkerEnd | WorkerDied:
+        return WorkerEnd(number, f"worker {number}", "left with exit code 0")
 
     def stacks_of(self, number: int) -> str:
         raise AssertionError
@@ -91,7 +91,7 @@ class LongInEnding(Place):
 
 @pytest.fixture
 def pool() -> Pool:
-    return Pool(PoolPlan(IterableWrapper([]), 2, Window(items=1)), LongInEnding())
+    return Pool(PoolSpec(IterableWrapper([]), 2, Window(items=1)), LongInEnding())
 
 
 ORDERS = [Order(Run(0)), Order(Run(0))]
@@ -219,7 +219,7 @@ def test_too_many_processes_are_told_with_the_limits(monkeypatch: pytest.MonkeyP
     def refuse(*args: Any) -> None:
         raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
 
-    monkeypatch.setattr("reading_services.workers.process.place.begin", refuse)
+    monkeypatch.setattr("reading_services.workers.process.host.begin", refuse)
     graph = IterableWrapper(range(10)).sharding_filter()
     with (
         DataLoader2(graph, reading_service=MultiProcessingReadingService(2)) as loader,
@@ -247,7 +247,7 @@ def stuck(x: int) -> int:
 def test_an_element_that_hangs_is_told_when_the_worker_has_started(
     dispatched: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Processes, "to_start", 2 * HANGS)
+    monkeypatch.setattr(ProcessHost, "to_start", 2 * HANGS)
     source = IterableWrapper(range(4))
     graph = source.map(stuck).sharding_round_robin_dispatch() if dispatched else source.sharding_filter().map(stuck)
     with DataLoader2(graph, reading_service=processes(2, timeout=0.2)) as loader:
@@ -283,7 +283,7 @@ class Link:
 
 
 def test_a_worker_has_started_when_its_dispatcher_has() -> None:
-    asking = Asking()
+    asking = DispatchClient()
     assert asking.started() is None
     for link in (Link(Started()), Link()):
         asking.link = link

@@ -88,7 +88,7 @@ def states_of(build: Callable[[], Pipe], service: Any) -> tuple[list[list[str]],
         for element in iterator:
             first += texts([element])
             with pytest.MonkeyPatch.context() as patch:
-                for end in (inline.ConsumerEnd, process.ConsumerEnd):
+                for end in (inline.ThreadConsumerEnd, process.PipeConsumerEnd):
                     patch.setattr(end, "send", asked)
                 states.append(pickle.dumps(loader.state_dict()))
         return [first, texts(iter(loader))], states

@@ -315,7 +315,7 @@ def test_saving_asks_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     with DataLoader2(numbers(100).sharding_filter(), reading_service=processes(2)) as loader:
         iterator = iter(loader)
         assert texts(islice(iterator, 5)) == texts(range(5))
-        for kind in (inline.ConsumerEnd, process.ConsumerEnd):
+        for kind in (inline.ThreadConsumerEnd, process.PipeConsumerEnd):
             for method in ("send", "receive"):
                 monkeypatch.delattr(kind, method, raising=False)
         state = loader.state_dict()

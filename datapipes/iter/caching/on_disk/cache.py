@@ -26,8 +26,8 @@ from datapipes.errors import GraphError, StateError
 from datapipes.iter.caching.on_disk.production import Production
 from datapipes.iter.files.contents import HASH_TYPES
 from datapipes.iter.files.saving import writing_mode
-from datapipes.operators.checks import needs, needs_callable, no_length
-from datapipes.operators.flattening import Flattening, Inner
+from datapipes.operator_support.checks import needs, needs_callable, no_length
+from datapipes.operator_support.flattening import FlattenCell, Flattening
 from datapipes.position import user_classes
 from datapipes.position.cells import count, fields, table
 from datapipes.position.on_error import OnError, Tolerant
@@ -122,7 +122,7 @@ def _not_ended(holder: OnDiskCacheHolder[Any]) -> GraphError:
     return GraphError(f"Please call `end_caching()` after {printed(holder)}: the stages between the two fill the cache")
 
 
-class CachePosition(Inner):
+class OnDiskCacheCell(FlattenCell):
     """Position of one ``end_caching``."""
 
     def __init__(self, pipe: IterDataPipe[Any], let_go: Callable[[Any], None]) -> None:
@@ -200,7 +200,7 @@ class EndOnDiskCacheHolder(Tolerant, Flattening[str]):
     """
 
     _fluent: ClassVar[str | None] = "end_caching"
-    _cell: ClassVar[type[Inner]] = CachePosition
+    _cell: ClassVar[type[FlattenCell]] = OnDiskCacheCell
 
     datapipe: IterDataPipe[Any]
 
@@ -251,7 +251,7 @@ class EndOnDiskCacheHolder(Tolerant, Flattening[str]):
         for stage in between(self):
             if id(stage) not in cut:
                 cut[id(stage)] = structure.with_parents(stage, lambda parent: cut[id(parent)])
-        self._making = at.cell(partial(CachePosition, self, self._let_go))
+        self._making = at.cell(partial(OnDiskCacheCell, self, self._let_go))
         self._making.by(
             Production(
                 holder,

@@ -25,7 +25,7 @@ from datapipes.iter.files.locks import let_go, lock_of, locked, sweep
 from datapipes.messages.long_work import told
 from datapipes.messages.short import shortened
 from datapipes.messages.where import where
-from datapipes.position.on_error import Faults
+from datapipes.position.on_error import ToleratedErrors
 from datapipes.position.opening import Opening
 from datapipes.position.seeds import derive
 from datapipes.position.session import Session, segment
@@ -189,6 +189,6 @@ def _path(filepath_fn: Callable[[Any], str] | None, name: Any) -> str:
     return os.fsdecode(path)
 
 
-def _tolerant(session: Session) -> list[tuple[int, Faults]]:
+def _tolerant(session: Session) -> list[tuple[int, ToleratedErrors]]:
     """Return the stages of a session that tolerate errors, by place."""
     return [(place, cell.faults) for place, cell in session.cells.items() if cell.faults is not None]

@@ -72,7 +72,7 @@ def runs_ahead(loader: Any) -> bool:
     ):
         return True
     graph = graph_of(loader)
-    return graph is not None and any(getattr(type(stage), "_runs_ahead", False) for stage in walk(graph))
+    return graph is not None and any(getattr(type(stage), "_prefetches", False) for stage in walk(graph))
 
 
 def workers_of(loader: Any) -> int:

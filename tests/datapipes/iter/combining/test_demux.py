@@ -10,8 +10,8 @@ import pytest
 
 from datapipes.errors import BadArgument, BadArgumentType
 from datapipes.iter import IterableWrapper
-from datapipes.iter.combining.hub import Queues
-from datapipes.iter.combining.spill import Room, SpillQueue
+from datapipes.iter.combining.hub import HubCell
+from datapipes.iter.combining.spill import BufferBounds, SpillQueue
 from tests.datapipes.iter.mishaps import STRAY_STOP, failing_at, outcomes, stopping_at
 
 BAD = "ValueError: 2 is bad"
@@ -105,11 +105,11 @@ def test_what_an_element_costs_does_not_hang_on_the_number_of_children(
                 count += 1
                 return super().__len__()
 
-        def watched(queues: Queues) -> Watched:
-            return Watched(queues._room or Room(1000, None, None, ""))
+        def watched(queues: HubCell) -> Watched:
+            return Watched(queues._room or BufferBounds(1000, None, None, ""))
 
         with monkeypatch.context() as patched:
-            patched.setattr(Queues, "_new_queue", watched)
+            patched.setattr(HubCell, "_new_queue", watched)
             several = dealt(deal, numbers(elements), children, **bounds)
             assert sorted(several[0].concat(*several[1:])) == list(range(elements))
         return count - 3 * children  # at its end

@@ -15,7 +15,7 @@ from datapipes import iterate
 from datapipes.errors import BadArgument, BadArgumentType, GraphError, LengthUnknown, StateError
 from datapipes.graph import Pipe
 from datapipes.iter import IterableWrapper, Mixer, SampleMultiplexer
-from datapipes.operators.random_order import shares
+from datapipes.operator_support.random_order import shares
 from datapipes.position.plain_data import sealed
 from datapipes.position.seeds import Run
 from loader2 import DataLoader2

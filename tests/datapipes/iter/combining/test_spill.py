@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 
 from datapipes.errors import BadArgument, UnsavableElement
 from datapipes.iter import IterableWrapper
-from datapipes.iter.combining.spill import Room, SpillQueue
-from datapipes.position.trail import Lost
+from datapipes.iter.combining.spill import BufferBounds, SpillQueue
+from datapipes.position.position_history import Lost
 from tests.datapipes.iter.mishaps import failing_at, outcomes
 
 SHARED_FOLDER = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -52,7 +52,7 @@ STEPS = st.lists(st.one_of(st.integers(0, 400), st.just("take"), st.just("unsava
 @SHARED_FOLDER
 @given(STEPS, st.integers(0, 4), st.one_of(st.none(), st.integers(1, 1000)))
 def test_it_is_a_queue(tmp_path: Path, steps: list[Any], most: int, most_bytes: int | None) -> None:
-    room = Room(most, most_bytes, str(tmp_path), "a test")
+    room = BufferBounds(most, most_bytes, str(tmp_path), "a test")
     queue, naive = SpillQueue(room), deque[Any]()
     peak = 0
     for number, step in enumerate(steps):
@@ -198,7 +198,7 @@ def test_an_element_that_cannot_be_on_disk_stops_who_is_ahead(tmp_path: Path) ->
 
 
 def test_a_full_disk_stops_who_is_ahead_and_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    room = Room(1, None, str(tmp_path), ".fork(2)")
+    room = BufferBounds(1, None, str(tmp_path), ".fork(2)")
     queue = SpillQueue(room)
     for x in range(3):
         queue.append(x)

@@ -14,7 +14,7 @@ import torch
 from datapipes.errors import BadArgument
 from datapipes.iter import IterableWrapper, Shuffler
 from datapipes.iter.grouping import shuffle
-from datapipes.iter.grouping.shuffle import _Buffer
+from datapipes.iter.grouping.shuffle import _ShuffleCell
 from datapipes.position.iterator import iterate
 from datapipes.position.plain_data import sealed
 from loader2 import DataLoader2
@@ -107,7 +107,7 @@ def test_many_errors_lose_nothing_either() -> None:
 @pytest.mark.parametrize("taken", [0, 1, 69, 70, 71, 500, 4166, 4167, 20_000, 70_001])
 @pytest.mark.parametrize("buffer_size", [1, 2, 70])
 def test_what_is_in_the_buffer_follows_from_the_count(buffer_size: int, taken: int) -> None:
-    cell = _Buffer(numbers(100_000).shuffle(buffer_size=buffer_size), seed=7)
+    cell = _ShuffleCell(numbers(100_000).shuffle(buffer_size=buffer_size), seed=7)
     buffer, slots = list(range(min(taken, buffer_size))), chain.from_iterable(iter(cell.slots, None))
     for element in range(buffer_size, taken):
         buffer[next(slots)] = element

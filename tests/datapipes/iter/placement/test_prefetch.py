@@ -12,7 +12,7 @@ import pytest
 from datapipes import iterate
 from datapipes.errors import BadArgument
 from datapipes.iter import IterableWrapper, IterDataPipe, Prefetcher
-from datapipes.operators import ahead
+from datapipes.operator_support import ahead
 from datapipes.position.opening import Opening
 from tests.datapipes.iter.mishaps import STRAY_STOP, failing_at, outcomes, stopping_at
 

@@ -14,7 +14,7 @@ from datapipes import iterate
 from datapipes.errors import BadArgument, BadArgumentType, GraphError
 from datapipes.graph import Pipe
 from datapipes.iter import IterableWrapper, IterDataPipe
-from datapipes.position.trail import Looking
+from datapipes.position.position_history import SnapshotBudget
 from loader2 import DataLoader2
 from reading_services import MultiProcessingReadingService
 from tests.datapipes.iter.mishaps import outcomes
@@ -154,7 +154,7 @@ class Secretive(IterDataPipe[int]):
 
 
 def test_a_position_that_cannot_be_told_is_an_error_only_when_it_is_saved(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Looking, "is_cheap", lambda self: True)
+    monkeypatch.setattr(SnapshotBudget, "is_cheap", lambda self: True)
     iterator = iterate(Secretive().map(Flaky({2: 1})).retry(backoff=0))
     assert list(islice(iterator, 2)) == [0, 1]
     with pytest.raises(ValueError, match="no position"):

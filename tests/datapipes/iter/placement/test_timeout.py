@@ -17,7 +17,7 @@ from datapipes.errors import BadArgument, BadArgumentType, GraphError, PullTimeo
 from datapipes.graph import Pipe
 from datapipes.iter import IterableWrapper, IterDataPipe
 from datapipes.iter.placement import timeout as placement
-from datapipes.position.trail import Looking
+from datapipes.position.position_history import SnapshotBudget
 from loader2 import DataLoader2
 from reading_services import MultiProcessingReadingService, ReadingServiceInterface, ThreadingReadingService
 from tests.datapipes.iter.mishaps import failing_at, outcomes
@@ -81,7 +81,7 @@ def test_what_comes_late_is_the_next_element(late: set[int], seekable: bool, loo
         return x
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(Looking, "is_cheap", lambda self: looks)
+        patched.setattr(SnapshotBudget, "is_cheap", lambda self: looks)
         iterator = iterate(stages(source, waits).timeout(SOON))
         found: list[int] = []
         while len(found) < 10:
@@ -248,7 +248,7 @@ def test_what_has_come_late_is_in_a_state(
     below: Callable[[Pipe], Pipe], interrupted: bool, looks: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(placement, "SimpleQueue", Arrivals)
-    monkeypatch.setattr(Looking, "is_cheap", lambda self: looks)
+    monkeypatch.setattr(SnapshotBudget, "is_cheap", lambda self: looks)
     gate = Gate(2, 5)
 
     def graph() -> Pipe:

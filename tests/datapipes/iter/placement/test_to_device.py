@@ -16,7 +16,7 @@ from datapipes.errors import BadArgument, GraphError
 from datapipes.graph import Pipe, find_dps, traverse_dps
 from datapipes.iter import IterableWrapper, ToDevice
 from datapipes.iter.placement import to_device
-from datapipes.position.trail import Looking
+from datapipes.position.position_history import SnapshotBudget
 from loader2 import DataLoader2
 from reading_services import MultiProcessingReadingService, ThreadingReadingService
 from reading_services.workers.gather import Gathered
@@ -51,7 +51,7 @@ def test_the_same_elements_on_a_device(device: str, non_blocking: bool) -> None:
 @pytest.mark.parametrize("is_cheap", [True, False])
 def test_resume_at_each_element(device: str, is_cheap: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whether the position above is known, or what is ahead is saved."""
-    monkeypatch.setattr(Looking, "is_cheap", lambda self: is_cheap)
+    monkeypatch.setattr(SnapshotBudget, "is_cheap", lambda self: is_cheap)
     it = iterate(batches(11).to_device(device))
     states = [pickle.dumps(it.state_dict())]
     taken = []

@@ -13,23 +13,23 @@ from typing import Any
 
 import pytest
 
-from reading_services.cluster.member import Task, _met, consumer_end, producer_end
+from reading_services.cluster.member import MemberTask, _met, consumer_end, producer_end
 from reading_services.network.proof import Refused
 from reading_services.workers.process.main import packed
-from reading_services.workers.transport import meeting
-from reading_services.workers.transport.meeting import Meeting, call
+from reading_services.workers.transport import listener
+from reading_services.workers.transport.listener import Listener, call
 from reading_services.workers.transport.pipes import Poller, until_ready
-from reading_services.workers.transport.process import ConsumerEnd, ProducerEnd
-from reading_services.workers.transport.protocol import End, Items, Window
+from reading_services.workers.transport.process import PipeConsumerEnd, PipeProducerEnd
+from reading_services.workers.transport.protocol import EndOfStream, Items, Window
 
 
 @pytest.fixture
-def listens() -> Iterator[Meeting]:
-    with closing(Meeting("127.0.0.1", "here")) as made:
+def listens() -> Iterator[Listener]:
+    with closing(Listener("127.0.0.1", "here")) as made:
         yield made
 
 
-def greeted(listens: Meeting) -> tuple[socket.socket, dict[str, Any]]:
+def greeted(listens: Listener) -> tuple[socket.socket, dict[str, Any]]:
     line = listens.next_caller()
     assert line is not None
     try:
@@ -40,7 +40,7 @@ def greeted(listens: Meeting) -> tuple[socket.socket, dict[str, Any]]:
 
 
 @pytest.mark.parametrize("machine", ["here", "elsewhere"])
-def test_a_caller_is_heard(listens: Meeting, machine: str) -> None:
+def test_a_caller_is_heard(listens: Listener, machine: str) -> None:
     with ThreadPoolExecutor() as threads:
         heard = threads.submit(greeted, listens)
         there = call(listens.address, machine, {"number": 3})
@@ -51,7 +51,7 @@ def test_a_caller_is_heard(listens: Meeting, machine: str) -> None:
 
 
 @pytest.mark.parametrize("machine", ["here", "elsewhere"])
-def test_who_has_another_key_is_hung_up_on_by_both(listens: Meeting, machine: str) -> None:
+def test_who_has_another_key_is_hung_up_on_by_both(listens: Listener, machine: str) -> None:
     with ThreadPoolExecutor() as threads:
         heard = threads.submit(greeted, listens)
         with pytest.raises(Refused, match="the process that listens there does not know the key"):
@@ -60,7 +60,7 @@ def test_who_has_another_key_is_hung_up_on_by_both(listens: Meeting, machine: st
             heard.result(10)
 
 
-def test_a_caller_that_does_not_prove_itself_is_not_heard(listens: Meeting) -> None:
+def test_a_caller_that_does_not_prove_itself_is_not_heard(listens: Listener) -> None:
     with ThreadPoolExecutor() as threads:
         heard = threads.submit(greeted, listens)
         with closing(socket.create_connection((listens.address["host"], listens.address["port"]), 10)) as line:
@@ -71,8 +71,8 @@ def test_a_caller_that_does_not_prove_itself_is_not_heard(listens: Meeting) -> N
                 heard.result(10)
 
 
-def test_a_caller_that_says_nothing_is_given_up(listens: Meeting, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(meeting, "SECONDS", 0.2)
+def test_a_caller_that_says_nothing_is_given_up(listens: Listener, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listener, "SECONDS", 0.2)
     with ThreadPoolExecutor() as threads:
         heard = threads.submit(greeted, listens)
         with (
@@ -82,7 +82,7 @@ def test_a_caller_that_says_nothing_is_given_up(listens: Meeting, monkeypatch: p
             heard.result(10)
 
 
-def ends(listens: Meeting, machine: str) -> tuple[ProducerEnd, ConsumerEnd]:
+def ends(listens: Listener, machine: str) -> tuple[PipeProducerEnd, PipeConsumerEnd]:
     with ThreadPoolExecutor() as threads:
         heard = threads.submit(greeted, listens)
         there = call(listens.address, machine, {})
@@ -93,7 +93,7 @@ def ends(listens: Meeting, machine: str) -> tuple[ProducerEnd, ConsumerEnd]:
 
 @pytest.mark.parametrize("size", [10, 1 << 13, 1 << 20, 1 << 23])
 @pytest.mark.parametrize("machine", ["here", "elsewhere"])
-def test_elements_arrive_writable_and_whole(listens: Meeting, machine: str, size: int) -> None:
+def test_elements_arrive_writable_and_whole(listens: Listener, machine: str, size: int) -> None:
     import numpy
 
     producer, consumer = ends(listens, machine)
@@ -119,14 +119,14 @@ def test_elements_arrive_writable_and_whole(listens: Meeting, machine: str, size
 
 
 @pytest.mark.parametrize("machine", ["here", "elsewhere"])
-def test_home_hears_while_it_has_more_to_say_than_a_connection_holds(listens: Meeting, machine: str) -> None:
+def test_home_hears_while_it_has_more_to_say_than_a_connection_holds(listens: Listener, machine: str) -> None:
     producer, consumer = ends(listens, machine)
     poller = Poller([consumer.elements.fileno()], [consumer.control])
     consumer.control.put(bytes(20 << 20))
     consumer.control.flush()
-    producer.send(End(1))  # before it has read anything
+    producer.send(EndOfStream(1))  # before it has read anything
     assert poller.wait(300) == [consumer.elements.fileno()]
-    assert consumer.receive() == End(1)
+    assert consumer.receive() == EndOfStream(1)
     with ThreadPoolExecutor() as threads:
         read = threads.submit(producer.control.get, True)
         while not consumer.control.is_empty:
@@ -134,9 +134,9 @@ def test_home_hears_while_it_has_more_to_say_than_a_connection_holds(listens: Me
         message = read.result(10)
     assert message is not None
     assert len(message) == 20 << 20
-    producer.send(End(1))
+    producer.send(EndOfStream(1))
     assert poller.wait(300) == [consumer.elements.fileno()]
-    assert consumer.receive() == End(1)
+    assert consumer.receive() == EndOfStream(1)
     producer.close()
     assert poller.wait(300) == [consumer.elements.fileno()]  # that it has gone
     consumer.close()
@@ -144,21 +144,21 @@ def test_home_hears_while_it_has_more_to_say_than_a_connection_holds(listens: Me
 
 def test_listening_leaves_nothing() -> None:
     before = len(os.listdir("/proc/self/fd"))
-    with closing(Meeting("127.0.0.1", "here")):
+    with closing(Listener("127.0.0.1", "here")):
         pass
     assert len(os.listdir("/proc/self/fd")) == before
 
 
 def test_strangers_do_not_keep_the_dispatcher_from_its_workers() -> None:
-    listens = Meeting("127.0.0.1", "here")
+    listens = Listener("127.0.0.1", "here")
     with ThreadPoolExecutor() as threads, closing(socket.socket()) as silent, closing(socket.socket()) as leaves:
-        met = threads.submit(_met, listens, Task(0, 2, b"", Window(items=1), {}, 1 << 20))
+        met = threads.submit(_met, listens, MemberTask(0, 2, b"", Window(items=1), {}, 1 << 20))
         for stranger in (silent, leaves):
             stranger.connect((listens.address["host"], listens.address["port"]))
         leaves.close()
         lines = [call(listens.address, "elsewhere", {"number": number}) for number in (1, 0)]
         ends = met.result(10)
-        ends[1].send(End(3))
+        ends[1].send(EndOfStream(3))
         with closing(lines[0]), closing(lines[1]):
             assert lines[0].recv(1)
         for end in ends:

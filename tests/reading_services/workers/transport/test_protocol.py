@@ -25,10 +25,10 @@ from reading_services.workers.transport.protocol import (
     Close,
     Consumer,
     Credit,
-    End,
+    EndOfStream,
     Failed,
     Items,
-    Open,
+    OpenStream,
     Producer,
     ToProducer,
     Widen,
@@ -141,7 +141,7 @@ class World:
         while self.there[i].come:
             frame = self.there[i].come.popleft()
             self.producers[i].receive(frame)
-            if isinstance(frame, Open):
+            if isinstance(frame, OpenStream):
                 self.made[i] = 0
 
     def make(self, i: int) -> None:
@@ -171,7 +171,7 @@ class World:
             if (credit := self.consumers[i].used_up(frame)) is not None:
                 self.there[i].put(credit)
         else:
-            assert isinstance(frame, Failed if self.fails and i else End)
+            assert isinstance(frame, Failed if self.fails and i else EndOfStream)
             assert self.got[i] == self.lengths[i]
         self.turn = 1 - i if not self.consumers[1 - i].ended else i
         self.done = all(consumer.ended for consumer in self.consumers)
@@ -313,7 +313,7 @@ class TestWindow:
     def test_credit_of_an_earlier_opening_is_ignored(self) -> None:
         producer = opened(Window(items=1, small=0, messages=0))
         producer.items(1, 1, None)
-        producer.receive(Open(2, None))
+        producer.receive(OpenStream(2, None))
         producer.items(1, 1, None)
         producer.receive(Credit(1))
         assert not producer.may_send
@@ -335,7 +335,7 @@ class TestMistakes:
         assert consumer.receive(frame) is frame
         assert consumer.ended
 
-    @pytest.mark.parametrize("frame", [Open(1, None), Credit(2)])
+    @pytest.mark.parametrize("frame", [OpenStream(1, None), Credit(2)])
     def test_openings_only_go_up(self, frame: ToProducer) -> None:
         producer = opened(Window(items=1))
         with pytest.raises(ProtocolError):
@@ -356,12 +356,12 @@ class TestMistakes:
     def test_nothing_comes_after_the_end(self) -> None:
         consumer = Consumer()
         consumer.open(None)
-        consumer.receive(End(1))
+        consumer.receive(EndOfStream(1))
         with pytest.raises(ProtocolError, match="ended or not begun"):
             consumer.receive(Items(1, 1, 1, None))
 
 
 def opened(window: Window) -> Producer:
     producer = Producer(window)
-    producer.receive(Open(1, None))
+    producer.receive(OpenStream(1, None))
     return producer

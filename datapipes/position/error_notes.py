@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from datapipes.description import structure
 from datapipes.description.printing import as_written
 from datapipes.description.printing import stage as printed
-from datapipes.messages.exception_copies import RemoteTraceback, parts_of, put_together, trace_of
+from datapipes.messages.exception_copies import RemoteTraceback, fields_of, put_together, trace_of
 from datapipes.messages.short import element_shown
 from datapipes.messages.warnings import is_ours
 from datapipes.messages.where import where
@@ -111,7 +111,7 @@ def _origin(upwards: Iterable[_Opened]) -> tuple[object, Any] | None:
     for stage, cell, inputs in upwards:
         if cell is not None and cell.origin is not None and (number := cell.done()):
             return cell.origin(number - 1)
-        passes = structure.is_native(stage) and stage._hands_on and not stage._shuffles
+        passes = structure.is_native(stage) and stage._passes_through and not stage._shuffles
         if len(inputs) != 1 or not (cell is None or (passes and cell.in_step())):
             return None
     return None
@@ -140,7 +140,7 @@ class _Raised:
     origin: tuple[object, Any] | None = None
 
 
-class _Told(RemoteTraceback):
+class _FrameNotes(RemoteTraceback):
     """A text traceback with the content of the frames, without the frames."""
 
     def __init__(self, error: BaseException) -> None:
@@ -155,22 +155,22 @@ def told_of(error: Exception) -> Exception:
     The frames would refer to their callers, and so to the iterator that keeps the copy. On Python 3.13 the frame of a
     generator refers to its caller even after it has raised.
     """
-    copy = put_together(*parts_of(error))
-    copy.__cause__ = _Told(error)
+    copy = put_together(*fields_of(error))
+    copy.__cause__ = _FrameNotes(error)
     return copy
 
 
 def _is_stray_stop(error: BaseException) -> bool:
     """Return whether a function raised StopIteration, which Python turns into a RuntimeError inside a generator."""
     cause = error.__cause__
-    if isinstance(cause, _Told):
+    if isinstance(cause, _FrameNotes):
         return cause.is_stray_stop
     return isinstance(error, RuntimeError) and isinstance(cause, StopIteration)
 
 
 def _raised(error: BaseException) -> _Raised:
     """Read the frames of an exception. The innermost frame with content decides."""
-    if isinstance(error.__cause__, _Told):
+    if isinstance(error.__cause__, _FrameNotes):
         return error.__cause__.raised
     raised = _Raised()
     origin = error.__cause__ if _is_stray_stop(error) else error

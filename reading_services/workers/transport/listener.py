@@ -40,7 +40,7 @@ class Address(TypedDict):
     key: str
 
 
-class Meeting:
+class Listener:
     """The listening side of the connections.
 
     Args:

@@ -26,12 +26,12 @@ from datapipes.elements.streams import StreamWrapper, is_lost
 from datapipes.messages.interrupts import CtrlCWaits
 from datapipes.position.cells import Cell, Table
 from datapipes.position.forks import OwnerProcess, tell_of_forks
-from datapipes.position.trail import Trail, loaded_waiting, saved_waiting
+from datapipes.position.position_history import PositionHistory, loaded_waiting, saved_waiting
 
 _PATIENCE = 2.0  # seconds to wait for a thread that is stuck in its source, when it has been told to stop
 
 
-class _Taken(NamedTuple):
+class _Prefetched(NamedTuple):
     """An element or an exception, and the number of elements with it."""
 
     element: Any
@@ -96,7 +96,7 @@ def _serve(calls: SimpleQueue[tuple[Callable[[], object], Future[object]] | None
         del call, function, outcome  # they hold the stages above
 
 
-class Ahead(Cell):
+class PrefetchCell(Cell):
     """The elements that are ahead, and the thread that takes them.
 
     One thread takes all elements of a session, also after errors, and closes the stages above if this stage is their
@@ -110,14 +110,14 @@ class Ahead(Cell):
 
     def __init__(self, size: int) -> None:
         self._size = size
-        self._buffer: deque[_Taken] = deque()
+        self._buffer: deque[_Prefetched] = deque()
         self._arrived: SimpleQueue[None] = SimpleQueue()
         self._credit: SimpleQueue[bool] = SimpleQueue()
         self._guard = threading.Lock()  # held while the source moves
         self._thread: _Thread | None = None
         self._origin = OwnerProcess()
         tell_of_forks(self)
-        self._trail: Trail[Table] = Trail()
+        self._trail: PositionHistory[Table] = PositionHistory()
         self.above = ExitStack()
         self._handed_on = 0
 
@@ -193,19 +193,19 @@ class Ahead(Cell):
             started = perf_counter()
             with self._guard:
                 try:
-                    taken = _Taken(next(source, _END), None, number)
+                    taken = _Prefetched(next(source, _END), None, number)
                     if begin is not None and taken.element is not _END:
                         taken = taken._replace(finish=begin(taken.element))
                 except BaseException as error:  # handed to the consumer, which raises it
                     if interrupted is not None:
                         interrupted(error)
-                    taken = _Taken(None, error, number)
+                    taken = _Prefetched(None, error, number)
                 try:
                     if taken.element is not _END:
                         must = taken.error is not None or is_lost(taken.element)
                         self._trail.made(perf_counter() - started, number, self._handed_on, mark, must)
                 except BaseException as error:  # an interruption: the trail keeps an Exception until a state is saved
-                    taken = _Taken(None, error, number)
+                    taken = _Prefetched(None, error, number)
                 self._buffer.append(taken)
             at_end = taken.error is not None or taken.element is _END
             del taken  # the consumer has it
@@ -228,11 +228,11 @@ class Ahead(Cell):
 
     def forked(self) -> None:
         self._thread = None
-        self._buffer = deque([_Taken(None, self._origin.refusal(_AHEAD), self._handed_on)])
+        self._buffer = deque([_Prefetched(None, self._origin.refusal(_AHEAD), self._handed_on)])
         self._arrived = SimpleQueue()
         self._arrived.put(None)
 
-    def hold_still(self) -> AbstractContextManager[object]:
+    def freeze_above(self) -> AbstractContextManager[object]:
         if self.carried() is not None:
             return nullcontext()
         self._origin.must_be_here(_AHEAD)
@@ -252,7 +252,7 @@ class Ahead(Cell):
 
     def load(self, saved: Any) -> None:
         for number, (kind, it) in enumerate(loaded_waiting(self, saved, "element"), 1):
-            self._buffer.append(_Taken(it, None, number) if kind == "element" else _Taken(None, it, number))
+            self._buffer.append(_Prefetched(it, None, number) if kind == "element" else _Prefetched(None, it, number))
 
     def close(self) -> None:
         with CtrlCWaits():  # an interruption here would leave the thread running

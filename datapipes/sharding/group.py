@@ -30,7 +30,7 @@ Address: TypeAlias = tuple[str, int] | str
 
 
 @dataclass(frozen=True, slots=True)
-class Ranks:
+class RankInfo:
     """A rank as its workers know it."""
 
     rank: int = 0
@@ -84,11 +84,11 @@ class Ranks:
         return _apart(store)
 
 
-_told = Ranks()
+_told = RankInfo()
 """The rank that started this process, if this process received it with a graph."""
 
 
-def ranks() -> Ranks:
+def ranks() -> RankInfo:
     """Return the rank of this process, or of the process that started this worker.
 
     >>> ranks().world
@@ -105,7 +105,7 @@ def ranks() -> Ranks:
     elif isinstance(store, _dist.FileStore):
         address = store.path
     timeout = 0.0 if address is None else store.timeout.total_seconds()
-    return Ranks(dist.get_rank(), dist.get_world_size(), address, timeout)
+    return RankInfo(dist.get_rank(), dist.get_world_size(), address, timeout)
 
 
 def telling(reduced: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -116,7 +116,7 @@ def telling(reduced: tuple[Any, ...]) -> tuple[Any, ...]:
     return _make_told, (here, make, arguments), *rest
 
 
-def _make_told(ranks: Ranks, make: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+def _make_told(ranks: RankInfo, make: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
     global _told
     _told = ranks
     return make(*arguments)

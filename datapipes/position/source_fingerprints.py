@@ -28,7 +28,7 @@ _DEEPEST: Final = 4  # levels of an element that are read
 _WIDEST: Final = 64  # values on each level that are read
 
 
-class Sources:
+class SourceFingerprints:
     """The fingerprints of a graph's sources. Each is computed again only if its length changes."""
 
     def __init__(self, graph: structure.Pipe) -> None:

@@ -12,7 +12,7 @@ from torch.utils.data.datapipes.iter.sharding import SHARDING_PRIORITIES as TORC
 from datapipes.errors import BadArgument, GraphError
 from datapipes.graph import SHARDING_PRIORITIES, apply_sharding
 from datapipes.iter import IterableWrapper, ShardingFilter
-from datapipes.parts.sharding import combined, shard_length, with_group
+from datapipes.sharding.sharding import combined, shard_length, with_group
 
 DEFAULT, DISTRIBUTED, MULTIPROCESSING = SHARDING_PRIORITIES
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from datapipes.operators.columns import check_columns, on_columns, on_input, placing, validate_input_col
+from datapipes.operator_support.columns import check_columns, on_columns, on_input, placing, validate_input_col
 
 Row = namedtuple("Row", "x y")
 Function = Callable[..., Any]

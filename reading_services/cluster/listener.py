@@ -17,24 +17,24 @@ from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from reading_services.cluster.engine import Gone
+from reading_services.cluster.engine import ProcessEnd
 from reading_services.workers.pool import Number
-from reading_services.workers.transport.meeting import BEATS, Meeting, beat
-from reading_services.workers.transport.process import ConsumerEnd
+from reading_services.workers.transport.listener import BEATS, Listener, beat
+from reading_services.workers.transport.process import PipeConsumerEnd
 
 _SOON: Final = 20.0  # seconds until a warning for a member that has not connected
 _GIVEN_UP: Final = 300.0  # seconds until its start counts as failed
 
 
 @dataclass(eq=False)
-class Member:
+class MemberStart:
     """One start of a member."""
 
     number: Number
     name: str
     process: Any = None
     """The engine's handle of the process."""
-    link: ConsumerEnd | None = None
+    link: PipeConsumerEnd | None = None
     unsent: list[Any] | None = field(default_factory=list)
     """Frames that wait until the member has its task; None from then on."""
     where: str = ""
@@ -43,7 +43,7 @@ class Member:
     how: str = ""
     """The way in which the main process ended it, if it did; ``gone`` has the engine's report."""
     failure: BaseException | None = None
-    gone: Gone | None = None
+    gone: ProcessEnd | None = None
     is_over: threading.Event = field(default_factory=threading.Event)
     """Set when the engine has reported its end."""
 
@@ -51,7 +51,7 @@ class Member:
         return f"{self.name} ({f'on {self.where}' if self.where else 'not started'})"
 
 
-class Came(NamedTuple):
+class Joined(NamedTuple):
     """Event: a member has connected."""
 
     line: socket.socket
@@ -70,28 +70,28 @@ class Late(NamedTuple):
     is_given_up: bool
 
 
-News: TypeAlias = Came | Gone | Silent | Late
+News: TypeAlias = Joined | ProcessEnd | Silent | Late
 
 
-class Door:
+class MemberListener:
     """Thread that accepts members, and the queue of its events."""
 
-    def __init__(self, meeting: Meeting, silence: float) -> None:
+    def __init__(self, meeting: Listener, silence: float) -> None:
         self.address = meeting.address
         self.news = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         """Descriptor that is readable when there is an event."""
         self._meeting = meeting
         self._silence = silence
-        self._expected: dict[str, tuple[Member, float]] = {}
-        self._happened: deque[tuple[Member, News]] = deque()
-        self._new_lines: deque[tuple[socket.socket, Member]] = deque()
+        self._expected: dict[str, tuple[MemberStart, float]] = {}
+        self._happened: deque[tuple[MemberStart, News]] = deque()
+        self._new_lines: deque[tuple[socket.socket, MemberStart]] = deque()
         self._stir = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._lock = threading.Lock()  # an engine may report an end while this is closed
         self._closed = False
         self._thread = threading.Thread(target=self._keep, name="loader2 door", daemon=True)
         self._thread.start()
 
-    def expect(self, member: Member) -> str:
+    def expect(self, member: MemberStart) -> str:
         """Return a new name, under which the member will be accepted."""
         name = secrets.token_hex(8)
         self._expected[name] = member, monotonic()
@@ -101,17 +101,17 @@ class Door:
         """Accept no member any more."""
         self._expected = {}
 
-    def ended(self, member: Member) -> Callable[[Gone], None]:
+    def ended(self, member: MemberStart) -> Callable[[ProcessEnd], None]:
         """Return the function that the engine calls when a member has ended."""
 
-        def ended(gone: Gone) -> None:
+        def ended(gone: ProcessEnd) -> None:
             member.gone = gone
             member.is_over.set()
             self._tell(member, gone)
 
         return ended
 
-    def hear(self) -> list[tuple[Member, News]]:
+    def hear(self) -> list[tuple[MemberStart, News]]:
         """Return the events since the last call."""
         with suppress(BlockingIOError):
             os.eventfd_read(self.news)
@@ -124,13 +124,13 @@ class Door:
         self._thread.join()
         with self._lock:
             for _, what in self.hear():
-                if isinstance(what, Came):
+                if isinstance(what, Joined):
                     what.line.close()
             os.close(self.news)
             os.close(self._stir)
             self.news = self._stir = -1
 
-    def _tell(self, member: Member, what: News) -> None:
+    def _tell(self, member: MemberStart, what: News) -> None:
         with self._lock:
             if self.news >= 0:
                 self._happened.append((member, what))
@@ -148,11 +148,11 @@ class Door:
                 self._new_lines.append((caller, member))
                 os.eventfd_write(self._stir, 1)
             else:
-                self._happened.append((member, Came(caller, said)))
+                self._happened.append((member, Joined(caller, said)))
                 os.eventfd_write(self.news, 1)
 
     def _keep(self) -> None:
-        lines: dict[socket.socket, tuple[Member, float]] = {}
+        lines: dict[socket.socket, tuple[MemberStart, float]] = {}
         with selectors.DefaultSelector() as selector:
             for door in self._meeting.doors:
                 selector.register(door, selectors.EVENT_READ)

@@ -19,9 +19,9 @@ from typing import Any, Final
 
 from datapipes.errors import GraphError, PrefetchTimeoutError, RanksDiffer, RanksError, StateError, UnevenRanks
 from datapipes.position.cells import Cell, Counted, Table, count, fields, table
+from datapipes.position.position_history import lost, told
 from datapipes.position.session import Session
-from datapipes.position.trail import lost, told
-from datapipes.ranks.blocks import Blocks
+from datapipes.ranks.blocks import ReadAheadBuffer
 from datapipes.ranks.exchange import Exchange, connected
 from datapipes.ranks.topics import Key, RankProgress, RankReport, Uneven
 
@@ -43,7 +43,7 @@ _LAID_OUT: Final = 4096
 """Number of fillers in a portion."""
 
 
-class InStep(Cell):
+class RankCell(Cell):
     """Position of this rank, and the elements that it has read ahead."""
 
     carries = True
@@ -60,7 +60,7 @@ class InStep(Cell):
         self._attempt = 0
         self._key: Key | None = None  # of the attempt under way
         self._began = 0  # the number of elements handed on before it
-        self._blocks = Blocks()
+        self._blocks = ReadAheadBuffer()
         self._given = 0  # the number of elements handed on, without those of the portion
         self._portion: list[Any] = []
         self._taken: Counted[Any] | None = None  # the elements taken from the portion

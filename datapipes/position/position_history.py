@@ -32,7 +32,7 @@ _UNKNOWN: Final = 1e-4
 """The assumed price of the first snapshot, in seconds."""
 
 
-class Looking:
+class SnapshotBudget:
     """Budget for snapshots: at most 5 % of the time spent on making elements."""
 
     def __init__(self) -> None:
@@ -53,17 +53,17 @@ class Looking:
         self._looking += seconds
 
 
-class Trail(Generic[T]):
+class PositionHistory(Generic[T]):
     """Snapshots of a source, each with the count at which it was taken.
 
-    >>> trail: Trail[str] = Trail()
+    >>> trail: PositionHistory[str] = PositionHistory()
     >>> trail.mark(4, "a position", handed_on=0)
     >>> trail.after(3), trail.after(4), trail.after(9)
     ((None, 3), ('a position', 0), ('a position', 5))
     """
 
     def __init__(self) -> None:
-        self.looking = Looking()
+        self.looking = SnapshotBudget()
         self.refusal: str | None = None
         """Why the last snapshot failed, or None. Saving tries again, and only then it is an error."""
         self._marks: deque[tuple[int, T]] = deque()

@@ -25,23 +25,23 @@ from datapipes.position.session import Session, segments
 from datapipes.position.user_classes import must_start_anew
 
 if TYPE_CHECKING:
-    from datapipes.iter.combining.hub import Child, Hub, Queues
+    from datapipes.iter.combining.hub import Child, Hub, HubCell
     from datapipes.position.opening import Opening
 
 _END: Any = object()
 
 
-class Apart(Cell):
+class DetachedHubCell(Cell):
     """Position of a detached hub: its queues, the position above it, and the progress of its readers."""
 
-    def __init__(self, queues: Queues) -> None:
+    def __init__(self, queues: HubCell) -> None:
         self.queues = queues
         self._session: Session | None = None
         self._elements: Iterator[Any] = iter(())
         self._loaded: Table | None = None
-        self._told: dict[int, Told] = {}
+        self._told: dict[int, ReaderProgress] = {}
 
-    def opened(self, hub: Hub, at: Opening) -> Queues:
+    def opened(self, hub: Hub, at: Opening) -> HubCell:
         """Return the queues, with an entry for each reader."""
         if self._session is None:
             self._session = at.session(hub.datapipe, at.run, self._loaded)
@@ -56,13 +56,13 @@ class Apart(Cell):
         at.run.hubs[at.place] = self
         return self.queues
 
-    def told_to(self, place: int, elements: Iterator[Any]) -> Told:
+    def progress_of(self, place: int, elements: Iterator[Any]) -> ReaderProgress:
         """Return the progress of the reader at a place in another session, which takes ``elements`` from now on."""
-        told = self._told.setdefault(place, Told())
+        told = self._told.setdefault(place, ReaderProgress())
         told.elements = elements
         return told
 
-    def begins_anew(self, places: set[int]) -> None:
+    def restart_readers(self, places: set[int]) -> None:
         """Prepare readers for a replay: the generators at these places ended with an error and will be run again."""
         for place in places & self._told.keys():
             self._told[place].pass_over()
@@ -83,7 +83,7 @@ class Apart(Cell):
         for place, given, errors, raised in told:
             if type(errors) is not list:
                 raise StateError(f"told: expected a list of counts, found {errors!r:.80}")
-            one = self._told[count(place, "told")] = Told()
+            one = self._told[count(place, "told")] = ReaderProgress()
             one.given, one.raised = count(given, "told"), count(raised, "told")
             one.errors = [count(error, "told", most=one.given) for error in errors]
         self.queues.stage = self.stage
@@ -95,7 +95,7 @@ class Apart(Cell):
             self._session.close()
 
 
-class Told:
+class ReaderProgress:
     """Progress of one reader in another session: the elements and errors given to it."""
 
     def __init__(self) -> None:
@@ -110,7 +110,7 @@ class Told:
             self.errors.pop()
 
 
-class Reading(Cell):
+class ReaderCell(Cell):
     """Position of one session that reads a detached hub."""
 
     def __init__(self) -> None:
@@ -121,7 +121,7 @@ class Reading(Cell):
         self._ahead = 0  # number of elements taken from the repeating session
         self._raised = 0
 
-    def along(self, child: Child[Any], at: Opening, told: Told) -> Iterator[Any]:
+    def along(self, child: Child[Any], at: Opening, told: ReaderProgress) -> Iterator[Any]:
         """Yield the elements of a child from this position on: first those given before, then new ones."""
         while True:
             if self._errors < len(told.errors) and told.errors[self._errors] == self._given:
@@ -146,7 +146,7 @@ class Reading(Cell):
             self._given += 1
             yield element
 
-    def _told_before(self, child: Child[Any], at: Opening, told: Told) -> Any:
+    def _told_before(self, child: Child[Any], at: Opening, told: ReaderProgress) -> Any:
         self._open_again(child, at)
         while True:
             try:

@@ -27,7 +27,7 @@ from weakref import WeakKeyDictionary
 from datapipes.description import structure
 from datapipes.description.printing import stage as printed
 from datapipes.description.structure import Pipe
-from datapipes.position.blame import FUNCTIONS
+from datapipes.position.error_notes import FUNCTIONS
 from datapipes.position.on_error import LeftOut
 from datapipes.position.user_classes import is_replayed
 
@@ -74,7 +74,7 @@ class AtWork(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Watch:
+class WatchOrder:
     """Order to watch the calls up to an element of the opening, and to leave out some calls."""
 
     elements: int
@@ -83,7 +83,7 @@ class Watch:
     """The first element that is watched."""
 
 
-class Record:
+class CallRecord:
     """The shared memory that a worker writes."""
 
     def __init__(self, fd: int) -> None:
@@ -129,7 +129,7 @@ def file_for_record() -> int:
 class Watched:
     """The calls of users' functions in one opening of a graph, recorded as they are made."""
 
-    def __init__(self, record: Record, watch: Watch) -> None:
+    def __init__(self, record: CallRecord, watch: WatchOrder) -> None:
         self._record = record
         self._left_out = watch.leaves_out
         self._always = frozenset[int]()

@@ -17,29 +17,29 @@ import cloudpickle
 
 from datapipes.errors import WorkerDied, WorkerError, WorkerTimeout
 from datapipes.messages.warnings import warn
-from reading_services.cluster.door import Came, Door, Late, Member, Silent
-from reading_services.cluster.engine import Engine, Gone
-from reading_services.cluster.member import Task, consumer_end, versions
+from reading_services.cluster.engine import Engine, ProcessEnd
+from reading_services.cluster.listener import Joined, Late, MemberListener, MemberStart, Silent
+from reading_services.cluster.member import MemberTask, consumer_end, versions
 from reading_services.cluster.modules import digests
-from reading_services.workers.at_work import SIZE
-from reading_services.workers.pool import Number, PolledPlace
-from reading_services.workers.restarts import Ended
-from reading_services.workers.transport.meeting import Address, Meeting
+from reading_services.workers.call_record import SIZE
+from reading_services.workers.pool import Number, PolledHost
+from reading_services.workers.restarts import WorkerEnd
+from reading_services.workers.transport.listener import Address, Listener
 from reading_services.workers.transport.pipes import Poller
 from reading_services.workers.transport.protocol import ToConsumer, ToProducer
-from reading_services.workers.worker import PoolPlan
+from reading_services.workers.worker import PoolSpec
 
 _TO_BE_TOLD: Final = 2.0  # seconds to wait for the engine's report after a connection has ended
 _TO_LEAVE: Final = 2.0  # seconds for members to exit after a farewell
 
 
-class Members(PolledPlace):
+class ClusterHost(PolledHost):
     """Host of members on a cluster, where an engine starts them."""
 
     members: ClassVar[str] = "workers of the cluster"
     to_start: ClassVar[float] = 300.0
 
-    def __init__(self, plan: PoolPlan, engine: Engine, arena_bytes: int, silence: float) -> None:
+    def __init__(self, plan: PoolSpec, engine: Engine, arena_bytes: int, silence: float) -> None:
         super().__init__()
         self._plan = plan
         self._engine = engine
@@ -49,27 +49,27 @@ class Members(PolledPlace):
         self._dispatched = None if plan.dispatcher_job is None else cloudpickle.dumps(plan.dispatcher_job)
         self._host, self._machine = engine.here()
         self._silence = silence
-        self._workers: dict[int, Member] = {}
-        self._dispatcher: Member | None = None
+        self._workers: dict[int, MemberStart] = {}
+        self._dispatcher: MemberStart | None = None
         self._dealing: Address | None = None  # the dispatcher's address, once it has connected
         self._poller = Poller((), ())
-        self._watched: dict[int, Member] = {}
-        self._door: Door | None = None
+        self._watched: dict[int, MemberStart] = {}
+        self._door: MemberListener | None = None
 
     # -- starting ------------------------------------------------------------------------------------------------------
 
     def start(self, numbers: Collection[int]) -> None:
         if self._door is None:
-            self._door = Door(Meeting(self._host, self._machine), self._silence)
+            self._door = MemberListener(Listener(self._host, self._machine), self._silence)
         if self._dispatched is not None and self._dispatcher is None:
             self._dispatcher = self._started(None, "the dispatcher")
         for number in numbers:
             self._workers[number] = self._started(number, f"worker {number}")
         self._watch()
 
-    def _started(self, number: Number, name: str) -> Member:
+    def _started(self, number: Number, name: str) -> MemberStart:
         assert self._door is not None
-        member = Member(number, name)
+        member = MemberStart(number, name)
         spec = {
             "member": self._door.expect(member),
             "name": name,
@@ -81,7 +81,7 @@ class Members(PolledPlace):
         member.process = self._engine.start(name, spec, self._door.ended(member))
         return member
 
-    def _members(self) -> list[Member]:
+    def _members(self) -> list[MemberStart]:
         return [*([] if self._dispatcher is None else [self._dispatcher]), *self._workers.values()]
 
     def _watch(self) -> None:
@@ -92,7 +92,7 @@ class Members(PolledPlace):
         news = [] if self._door is None else [self._door.news]
         self._poller = Poller([self.woken, *news, *self._watched], [link.control for _, link in linked])
 
-    def _come(self, member: Member, line: socket.socket, said: dict[str, Any]) -> None:
+    def _come(self, member: MemberStart, line: socket.socket, said: dict[str, Any]) -> None:
         """Accept a member that has connected, and send its task."""
         member.where = said["where"]
         if said["has"] != versions():
@@ -113,12 +113,12 @@ class Members(PolledPlace):
                 self._give_task(worker)
         self._watch()
 
-    def _give_task(self, member: Member) -> None:
+    def _give_task(self, member: MemberStart) -> None:
         graph = self._graph if member.number is not None else self._dispatched
         if member.link is None or graph is None:
             return
         dealing = self._dealing if member.number is not None else None
-        task = Task(
+        task = MemberTask(
             member.number or 0, self._plan.workers, graph, self._plan.window, self._modules, self._arena_bytes, dealing
         )
         with suppress(OSError):  # the engine reports its end
@@ -145,7 +145,7 @@ class Members(PolledPlace):
             came += self._hear_news()
         return [each for each in came if each is not None]
 
-    def _taken(self, member: Member) -> tuple[Number, ToConsumer | None] | None:
+    def _taken(self, member: MemberStart) -> tuple[Number, ToConsumer | None] | None:
         """Return a worker's complete frame, or None for its end. Return None if neither has arrived."""
         try:
             frame = None if member.link is None else member.link.receive()
@@ -155,7 +155,7 @@ class Members(PolledPlace):
             return None if member.gone is not None and member.gone.could_not_start else ended  # a worker reports why
         return None if frame is None or member.number is None else (member.number, frame)
 
-    def _ended(self, member: Member, how: str = "") -> tuple[Number, None]:
+    def _ended(self, member: MemberStart, how: str = "") -> tuple[Number, None]:
         member.has_ended, member.how = True, member.how or how
         self._watch()
         return member.number, None
@@ -166,7 +166,7 @@ class Members(PolledPlace):
         for member, what in self._door.hear():
             is_ours = member in self._members() and not member.has_ended
             match what:
-                case Gone() if is_ours and member.link is None:  # otherwise its frames are read to their end
+                case ProcessEnd() if is_ours and member.link is None:  # otherwise its frames are read to their end
                     ended.append(self._ended(member))
                 case Silent() if is_ours:
                     self._engine.kill(member.process)
@@ -178,10 +178,10 @@ class Members(PolledPlace):
                     member.failure = WorkerTimeout(lacking)  # another one would not start either
                     self._engine.kill(member.process)
                     ended.append(self._ended(member))
-                case Came(line, said) if is_ours:
+                case Joined(line, said) if is_ours:
                     self._come(member, line, said)
                     ended += [(member.number, None)] if member.has_ended else []
-                case Came(line):
+                case Joined(line):
                     line.close()
         return ended
 
@@ -197,7 +197,7 @@ class Members(PolledPlace):
         failure, member.failure = member.failure, None  # raised once; a replacement may follow
         return failure
 
-    def end_of(self, number: Number) -> Ended | WorkerDied:
+    def end_of(self, number: Number) -> WorkerEnd | WorkerDied:
         member = self._dispatcher if number is None else self._workers[number]
         if member is None:
             raise RuntimeError("no part of this graph is dispatched")
@@ -206,8 +206,8 @@ class Members(PolledPlace):
         member.is_over.wait(_TO_BE_TOLD)
         if member.gone is None:  # its connection is broken, or it is silent: it cannot be reached any more
             self._engine.kill(member.process)
-        told = member.gone or Gone("has closed its connection")
-        return Ended(number, str(member), member.how or told.how, told.at_work)
+        told = member.gone or ProcessEnd("has closed its connection")
+        return WorkerEnd(number, str(member), member.how or told.how, told.at_work)
 
     def stacks_of(self, number: int) -> str:
         member = self._workers[number]
@@ -230,7 +230,7 @@ class Members(PolledPlace):
             self._door.forget()
         self._leave(members, _TO_LEAVE)
 
-    def _leave(self, members: list[Member], seconds: float) -> None:
+    def _leave(self, members: list[MemberStart], seconds: float) -> None:
         for member in members:
             if member.link is not None:
                 member.link.close()

@@ -59,7 +59,7 @@ class Shuffling(Seeded):
         return self
 
 
-class Draws(Generic[T]):
+class DrawBlocks(Generic[T]):
     """Endless random draws, made in blocks of one size. ``block(number)`` is a pure function of its number."""
 
     def __init__(self, size: int, block: Callable[[int], list[T]]) -> None:
@@ -96,14 +96,14 @@ class Draws(Generic[T]):
             number, offset = number + 1, 0
 
 
-def shares(seed: int, size: int) -> Draws[float]:
+def shares(seed: int, size: int) -> DrawBlocks[float]:
     """Return draws of numbers from 0 (inclusive) to 1 (exclusive)."""
 
     def block(number: int) -> Any:
         generator = torch.Generator().manual_seed(derive(seed, number))
         return torch.rand(size, generator=generator, dtype=torch.float64).tolist()
 
-    return Draws(size, block)
+    return DrawBlocks(size, block)
 
 
 class Permutation(Sequence[int]):

@@ -21,9 +21,9 @@ from datapipes.iter import IterableWrapper, ShardingRoundRobinDispatcher
 from datapipes.messages.short import element_shown
 from datapipes.messages.warnings import warn
 from datapipes.messages.where import where
-from datapipes.parts.sharding import SHARDING_PRIORITIES
-from datapipes.position.blame import FIRST_WORDS
+from datapipes.position.error_notes import FIRST_WORDS
 from datapipes.position.user_classes import is_sharding
+from datapipes.sharding.sharding import SHARDING_PRIORITIES
 from reading_services.workers.transport.packing import pickled
 
 _DEEPEST = 20  # levels of an element that are searched

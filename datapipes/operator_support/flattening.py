@@ -7,7 +7,7 @@ then makes the iterable again and skips that many elements.
 An element that holds an open stream is read meanwhile. So the table of the stages above is kept from before it was
 taken, and resuming takes it again. If that table is not cheap, the element is saved when it is taken. Both cost time
 for each element, so they are done only as long as elements hold streams. An iterable that can skip elements without
-making them, and that can locate errors in a file, is a ``Parts``.
+making them, and that can locate errors in a file, is a ``Pieces``.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from datapipes.elements.streams import StreamWrapper, holds_stream, rewound
 from datapipes.errors import StateError, UnsavableElement
 from datapipes.position.cells import Cell, Counted, Table, count, fields
 from datapipes.position.iterator import PipeIterator, repeatable
-from datapipes.position.on_error import SKIP, Faults
-from datapipes.position.opening import Above, Opening
+from datapipes.position.on_error import SKIP, ToleratedErrors
+from datapipes.position.opening import Opening, PositionsAbove
 from datapipes.position.seeds import derive
 
 T_co = TypeVar("T_co", covariant=True)
 
 
-class Parts(Iterable[T_co]):
+class Pieces(Iterable[T_co]):
     """An iterable that one element becomes, which can skip elements, locate errors and detect that it has changed."""
 
     def skip(self, given: int) -> int:
@@ -63,14 +63,14 @@ class _Skip(NamedTuple):
 _NOTHING = _Skip()
 
 
-class Inner(Cell):
+class FlattenCell(Cell):
     """The current element, and the iterator over the elements that it became."""
 
     carries = True
 
     def __init__(self, pipe: IterDataPipe[Any], dispose: Callable[[Any], None] = StreamWrapper.close_streams) -> None:
         self.dispose = dispose  # called with an element that is used up, or left
-        self.faults = None if pipe.on_error == "raise" else Faults(pipe)
+        self.faults = None if pipe.on_error == "raise" else ToleratedErrors(pipe)
         self._tallied = 0  # the number of elements of the current one that are counted among those seen
         self.rest: Iterator[Any] | None = None
         self._element: Any = None
@@ -86,7 +86,9 @@ class Inner(Cell):
         self.seeded = 0, 0  # the seed of the stage and the number of the epoch, for pipes that elements become
         self._gone = False  # whether the current element cannot be made again
 
-    def inputs(self, source: Iterator[Any], above: Above | None = None, at_start: bool = True) -> Iterator[Any]:
+    def inputs(
+        self, source: Iterator[Any], above: PositionsAbove | None = None, at_start: bool = True
+    ) -> Iterator[Any]:
         """Yield the current element, if there is one, and then those of the source.
 
         Args:
@@ -140,7 +142,7 @@ class Inner(Cell):
             if isinstance(becomes, IterDataPipe):
                 seed, number = self.seeded
                 becomes = repeatable(becomes, derive(seed, self._text_of(element)), number)
-            skipped = becomes.skip(behind) if isinstance(becomes, Parts) and behind else 0
+            skipped = becomes.skip(behind) if isinstance(becomes, Pieces) and behind else 0
             counted = Counted(becomes, start=skipped)
             rest = counted.elements
         lost = self._replay(rest, behind - skipped)
@@ -148,7 +150,7 @@ class Inner(Cell):
         self._element, self._becomes, self._skip, self._loaded = element, becomes, _NOTHING, None
         self.pending = False
         self._tallied = self._taken()
-        if mark is not None and isinstance(becomes, Parts) and becomes.mark() != mark:
+        if mark is not None and isinstance(becomes, Pieces) and becomes.mark() != mark:
             raise StateError(f"{self.label}: {becomes.changed()}")
 
     def _text_of(self, element: Any) -> bytes:
@@ -210,7 +212,7 @@ class Inner(Cell):
 
     def locate(self, error: Exception) -> None:
         """Add to an error its place in the current element."""
-        if isinstance(self._becomes, Parts):
+        if isinstance(self._becomes, Pieces):
             self._becomes.locate(error)
 
     def finish(self) -> None:
@@ -239,7 +241,7 @@ class Inner(Cell):
             return {"rest": self.encode(list(self._becomes[len(self._becomes) - left :]))}
         given = self._skip.given if self.rest is None else self.given()
         position: dict[str, Any] = {"given": given}
-        mark = self._becomes.mark() if isinstance(self._becomes, Parts) else None
+        mark = self._becomes.mark() if isinstance(self._becomes, Pieces) else None
         if given and mark is not None:
             position["mark"] = mark
         if self._above is None or not self._watch:
@@ -296,7 +298,7 @@ class Flattening(IterDataPipe[T_co]):
     continue. A broken stream cannot: it would raise the same error for ever.
     """
 
-    _cell: ClassVar[type[Inner]] = Inner
+    _cell: ClassVar[type[FlattenCell]] = FlattenCell
 
     def _inner(self, element: Any) -> Iterable[T_co]:
         """Return the elements that one element becomes."""
@@ -313,7 +315,7 @@ class Flattening(IterDataPipe[T_co]):
         """Close the streams of an element that is used up, or left."""
         StreamWrapper.close_streams(element)
 
-    def _elements(self, inputs: Iterator[Any], held: Inner) -> Iterator[T_co]:
+    def _elements(self, inputs: Iterator[Any], held: FlattenCell) -> Iterator[T_co]:
         for element in inputs:
             held.pending = held.rest is None
             try:
@@ -344,7 +346,7 @@ class Flattening(IterDataPipe[T_co]):
         if held.faults is not None:
             held.faults.finish()
 
-    def _tolerant(self, element: Any, held: Inner, faults: Faults) -> Iterator[T_co]:
+    def _tolerant(self, element: Any, held: FlattenCell, faults: ToleratedErrors) -> Iterator[T_co]:
         """Yield the elements that one element becomes, and absorb errors."""
         last, alike = None, 0  # the same error several times, with no element in between
         while True:
@@ -373,7 +375,7 @@ class Flattening(IterDataPipe[T_co]):
             self._let_go(element)
         held.finish()
 
-    def _absorbed(self, error: Exception, element: Any, held: Inner, faults: Faults) -> Any:
+    def _absorbed(self, error: Exception, element: Any, held: FlattenCell, faults: ToleratedErrors) -> Any:
         """Return the replacement for an element that could not be made. Its number is used up in any case."""
         before = held.given()
 

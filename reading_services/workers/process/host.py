@@ -18,16 +18,16 @@ from datapipes.errors import WorkerDied
 from datapipes.messages.interrupts import CtrlCWaits
 from datapipes.messages.warnings import warn
 from reading_services.interface.service import WorkerInfo
-from reading_services.workers.at_work import Record, file_for_record
-from reading_services.workers.pool import Number, PolledPlace
+from reading_services.workers.call_record import CallRecord, file_for_record
+from reading_services.workers.pool import Number, PolledHost
 from reading_services.workers.process.main import DispatcherJob, WorkerJob, dispatch, work
 from reading_services.workers.process.members import (
     COULD_NOT_START,
     STARTS_WORKERS,
     UNGUARDED,
+    PoolProcess,
     RecordedProcess,
-    Worker,
-    WorkerProcess,
+    StartedWorker,
     begin,
     end,
     file_for_stacks,
@@ -37,30 +37,30 @@ from reading_services.workers.process.members import (
     stacks_of,
     why_not_started,
 )
-from reading_services.workers.restarts import Ended
+from reading_services.workers.restarts import WorkerEnd
 from reading_services.workers.transport import process
 from reading_services.workers.transport.pipes import Poller
 from reading_services.workers.transport.protocol import ToConsumer, ToProducer
-from reading_services.workers.worker import PoolPlan
+from reading_services.workers.worker import PoolSpec
 
 
-class Processes(PolledPlace):
+class ProcessHost(PolledHost):
     """Processes of this machine."""
 
     members: ClassVar[str] = "worker processes"
     to_start: ClassVar[float] = 60.0
 
-    def __init__(self, plan: PoolPlan, context: Any, arena_bytes: int) -> None:
+    def __init__(self, plan: PoolSpec, context: Any, arena_bytes: int) -> None:
         super().__init__()
         self._plan = plan
         self._context = context
         self._arena_bytes = arena_bytes
         self._sent = self._to_send(plan.worker_job)
         self._dispatched = None if plan.dispatcher_job is None else self._to_send(plan.dispatcher_job)
-        self._workers: dict[int, Worker] = {}
+        self._workers: dict[int, StartedWorker] = {}
         self._dispatcher: RecordedProcess | None = None
         self._poller = Poller((), ())
-        self._watched: dict[int, WorkerProcess] = {}  # who a descriptor belongs to: a link, or what tells of a death
+        self._watched: dict[int, PoolProcess] = {}  # who a descriptor belongs to: a link, or what tells of a death
         self._said_it_is_full = False
 
     def _to_send(self, job: Any) -> Any:
@@ -92,13 +92,13 @@ class Processes(PolledPlace):
             os.getpid(),
         )
         begun = begin(self._context, dispatch, job, "dispatcher")
-        self._dispatcher = RecordedProcess("the dispatcher", begun, stacks, Record(shared))
+        self._dispatcher = RecordedProcess("the dispatcher", begun, stacks, CallRecord(shared))
         os.close(shared)
         for link in links:
             link.producer_started()
         return list(links)
 
-    def _started(self, number: int, dealt: process.Pair | None) -> Worker:
+    def _started(self, number: int, dealt: process.Pair | None) -> StartedWorker:
         link = process.Pair(self._context, self._arena_bytes)
         stacks, shared = file_for_stacks(), file_for_record()
         job = WorkerJob(
@@ -116,9 +116,9 @@ class Processes(PolledPlace):
         link.consumer_is_here()
         if dealt is not None:
             dealt.consumer_started()
-        record = Record(shared)
+        record = CallRecord(shared)
         os.close(shared)
-        return Worker(f"worker {number}", begun, stacks, record, number, link.consumer)
+        return StartedWorker(f"worker {number}", begun, stacks, record, number, link.consumer)
 
     def _watch(self) -> None:
         self._watched = {member.process.sentinel: member for member in self.processes}
@@ -127,7 +127,7 @@ class Processes(PolledPlace):
         self._poller = Poller([self.woken, *self._watched], outboxes)
 
     @property
-    def processes(self) -> list[WorkerProcess]:
+    def processes(self) -> list[PoolProcess]:
         """All that run, the dispatcher first."""
         workers = [self._workers[number] for number in sorted(self._workers)]
         return [*([] if self._dispatcher is None else [self._dispatcher]), *workers]
@@ -145,9 +145,9 @@ class Processes(PolledPlace):
             came = [self._taken(self._watched[fd], fd) for fd in found if fd != self.woken]
         return [each for each in came if each is not None]
 
-    def _taken(self, member: WorkerProcess, fd: int) -> tuple[Number, ToConsumer | None] | None:
+    def _taken(self, member: PoolProcess, fd: int) -> tuple[Number, ToConsumer | None] | None:
         """The message that has come over a link, if it has come to its end; or who has ended."""
-        if not isinstance(member, Worker):
+        if not isinstance(member, StartedWorker):
             if member.process.exitcode != COULD_NOT_START:
                 return None, None
             self._poller.forget(fd)  # a worker tells why
@@ -169,12 +169,16 @@ class Processes(PolledPlace):
     # -- what goes wrong -----------------------------------------------------------------------------------------------
 
     def ended(self) -> set[Number]:
-        return {member.number if isinstance(member, Worker) else None for member in self.processes if member.has_ended}
+        return {
+            member.number if isinstance(member, StartedWorker) else None
+            for member in self.processes
+            if member.has_ended
+        }
 
     def failure_at_start(self, number: int) -> BaseException | None:
         return self._workers[number].link.failure_at_start()
 
-    def end_of(self, number: Number) -> Ended | WorkerDied:
+    def end_of(self, number: Number) -> WorkerEnd | WorkerDied:
         member = self._dispatcher if number is None else self._workers[number]
         if member is None:
             raise RuntimeError("no part of this graph is dispatched")
@@ -187,7 +191,7 @@ class Processes(PolledPlace):
             member.process.kill()
         if crash := stacks_at_crash(member):
             how += f", where it stood at\n{crash}\n"
-        return Ended(number, str(member), how, member.record.read())
+        return WorkerEnd(number, str(member), how, member.record.read())
 
     def stacks_of(self, number: int) -> str:
         return stacks_of(self._workers[number])

@@ -20,26 +20,40 @@ from datapipes.description.structure import Pipe
 from datapipes.messages.exception_copies import twin_of
 from datapipes.messages.stacks import stack_of
 from reading_services.interface.service import WorkerInfo, set_worker_info
-from reading_services.workers.dispatched import Asking, asking_of
+from reading_services.workers.dispatched import DispatchClient, asking_of
 from reading_services.workers.dispatcher import Dispatcher
-from reading_services.workers.pool import Number, Place
-from reading_services.workers.restarts import Ended
-from reading_services.workers.transport.inline import Arrivals, ConsumerEnd, DealtEnd, DispatcherEnds, pair
+from reading_services.workers.pool import MemberHost, Number
+from reading_services.workers.restarts import WorkerEnd
+from reading_services.workers.transport.inline import (
+    Arrivals,
+    DispatcherEnds,
+    ThreadConsumerEnd,
+    ThreadDispatchEnd,
+    pair,
+)
 from reading_services.workers.transport.protocol import ToConsumer, ToProducer
-from reading_services.workers.worker import Loop, Making, Order, PoolPlan, Server, WorkerEpochs, part_of
+from reading_services.workers.worker import (
+    LoopConfig,
+    Order,
+    PoolSpec,
+    ProducerLoop,
+    WorkerEpochs,
+    WorkerLoop,
+    worker_graph,
+)
 
 _PATIENCE = 2.0  # seconds for all threads to leave
 
 
-class Threads(Place):
+class ThreadHost(MemberHost):
     """Threads of this process."""
 
     members: ClassVar[str] = "worker threads"
 
-    def __init__(self, plan: PoolPlan) -> None:
+    def __init__(self, plan: PoolSpec) -> None:
         self._plan = plan
         self._arrived: Arrivals = SimpleQueue()
-        self._links: dict[int, ConsumerEnd] = {}
+        self._links: dict[int, ThreadConsumerEnd] = {}
         self._threads: dict[Number, threading.Thread] = {}
         self._ends: DispatcherEnds | None = None
         self._ended: dict[Number, str] = {}  # how, of threads that have ended without being told to
@@ -49,24 +63,24 @@ class Threads(Place):
             self._ends = DispatcherEnds(self._plan.workers)
             info = WorkerInfo(self._plan.workers, 0)
             epochs = WorkerEpochs(structure.unfold(self._plan.dispatched), self._plan.reset_fn, info)
-            making = Making(epochs.graph_of, self._plan.window, _as_they_are, _Raised)
+            making = LoopConfig(epochs.graph_of, self._plan.window, _as_they_are, _Raised)
             self._run(None, Dispatcher(self._ends, self._plan.workers, making), info)
         for number in numbers:
             self._start_worker(number)
 
     def _start_worker(self, number: int) -> None:
         info = WorkerInfo(self._plan.workers, number)
-        graph = part_of(self._plan.graph, info, self._plan.init_fn)
+        graph = worker_graph(self._plan.graph, info, self._plan.init_fn)
         asking = asking_of(graph)
         if self._ends is not None:
-            asking.link = DealtEnd(self._ends, number)
+            asking.link = ThreadDispatchEnd(self._ends, number)
         epochs = WorkerEpochs(graph, self._plan.reset_fn, info)
         of_epoch = partial(_of_epoch, epochs, asking)
-        making = Making(of_epoch, self._plan.window, _as_they_are, _Raised)
+        making = LoopConfig(of_epoch, self._plan.window, _as_they_are, _Raised)
         self._links[number], there = pair(self._arrived, number)
-        self._run(number, Server(there, making, asking.leave), info)
+        self._run(number, WorkerLoop(there, making, asking.leave), info)
 
-    def _run(self, number: Number, loop: Loop, info: WorkerInfo) -> None:
+    def _run(self, number: Number, loop: ProducerLoop, info: WorkerInfo) -> None:
         """Start the thread of a loop; one that ends without being told to says so."""
         ended, arrived = self._ended, self._arrived  # and not this place, which ends the thread when it is let go of
 
@@ -111,8 +125,8 @@ class Threads(Place):
     def failure_at_start(self, number: int) -> None:
         return None  # ``start`` has raised it
 
-    def end_of(self, number: Number) -> Ended:
-        return Ended(number, f"{_named(number)} (a thread)", self._ended.get(number, "has left"))
+    def end_of(self, number: Number) -> WorkerEnd:
+        return WorkerEnd(number, f"{_named(number)} (a thread)", self._ended.get(number, "has left"))
 
     def stacks_of(self, number: int) -> str:
         return stack_of(self._threads[number])
@@ -142,7 +156,7 @@ def _named(number: Number) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Elements:
+class _ThreadItems:
     """A chunk of elements, as they are."""
 
     elements: list[Any]
@@ -162,9 +176,9 @@ class _Raised:
 
 
 def _as_they_are(elements: list[Any]) -> tuple[Any, int]:
-    return _Elements(list(elements)), 0  # the worker empties its own list
+    return _ThreadItems(list(elements)), 0  # the worker empties its own list
 
 
-def _of_epoch(epochs: WorkerEpochs, asking: Asking, order: Order) -> Pipe:
+def _of_epoch(epochs: WorkerEpochs, asking: DispatchClient, order: Order) -> Pipe:
     asking.ordered(order)
     return epochs.graph_of(order)

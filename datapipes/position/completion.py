@@ -8,11 +8,11 @@ completion may be asked for in another thread than the one that reads.
 from __future__ import annotations
 
 from datapipes.description import structure
-from datapipes.position.cells import Part, together
+from datapipes.position.cells import Completion, together
 from datapipes.position.session import Session
 
 
-class Share:
+class StreamCompletion:
     """Completion of a session's stream. Create it in the reading thread: it calls ``__len__`` of users' classes."""
 
     def __init__(self, session: Session) -> None:
@@ -21,9 +21,9 @@ class Share:
         self._stages = [(id(stage), place(stage), list(map(id, inputs(stage)))) for stage in stages]
         self._lengths = {place(stage): _length(stage) for stage in stages}
 
-    def part(self) -> Part | None:
+    def part(self) -> Completion | None:
         """Return the completion of the stages nearest to the end of the graph that have one, or None."""
-        parts: dict[int, Part | None] = {}
+        parts: dict[int, Completion | None] = {}
         part = None
         for stage, place, sources in self._stages:
             cell, length = self._cells.get(place), self._lengths[place]
@@ -36,10 +36,10 @@ class Share:
         return part
 
 
-def share_of(part: Part | None) -> float | None:
+def fraction_done(part: Completion | None) -> float | None:
     """Return the fraction that was read, or None if the completion says nothing, as with a single folder of files.
 
-    >>> share_of((3, 10)), share_of((10, 10)), share_of((0, 10)), share_of((1, 1))
+    >>> fraction_done((3, 10)), fraction_done((10, 10)), fraction_done((0, 10)), fraction_done((1, 1))
     (0.25, 0.95, None, None)
     """
     return None if part is None or not part[0] or part[1] < 2 else (min(part) - 0.5) / part[1]

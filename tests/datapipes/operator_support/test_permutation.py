@@ -15,8 +15,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as some
 
-from datapipes.operators import random_order
-from datapipes.operators.random_order import Permutation
+from datapipes.operator_support import random_order
+from datapipes.operator_support.random_order import Permutation
 
 LONG = [1 << 15, (1 << 15) + 1, 40_000, 1 << 16, (1 << 16) + 1, 100_003]
 
