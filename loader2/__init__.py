@@ -2,24 +2,20 @@
 
 - ``__main__``: the command ``python -m loader2``
 - ``adapters``: changes that a loader makes to its copy of a graph
-- ``demo``: the tour that ``python -m loader2 demo`` gives
+- ``commands/``: a tour, new plugins, stubs of plugins
 - ``epochs``: number and seed of the next epoch
 - ``graph``: ``datapipes.graph`` under torchdata's name
 - ``iteration``: the iterator of a loader, with ``limit`` and ``resume``
 - ``loader``: DataLoader2
-- ``migrating/``: migration of programs written for torchdata: ``python -m loader2 migrate``
-- ``new_plugin``: the files of a new plugin: ``python -m loader2 new-plugin``
 - ``nodes``: PipeNode, a graph of pipes as a node of torchdata's
-- ``old_functions``: functions that were used by torchdata's tests, forks of it, and pipes of other projects
-- ``old_modules``: tables of torchdata's, torch's and PopTorch's modules: the place of each name in this library
-- ``old_names``: modules of torchdata, torch and PopTorch that temporarily mean this library's
 - ``poptorch_names``: import it to make PopTorch's names mean this library's
+- ``old_names``: the switch of torchdata's and PopTorch's names, for a block of code
+- ``porting/``: programs written for torchdata, torch's pipes or PopTorch
 - ``progress``: progress of an epoch: a bar, or lines in a log
 - ``random``: SeedGenerator: seeds that ranks and workers share, and seeds of their own
 - ``rank_states``: one checkpoint of all ranks, gathered and scattered
 - ``service_run``: the reading service of one loader, and the graph as the service has changed it
 - ``state``: the saved state of a loader, field by field
-- ``stubs``: stubs of installed plugins' methods, for type checkers: ``python -m loader2 stubs``
 - ``testing/``: the laws of pipes and services, as a test kit for your own
 - ``torch_arguments``: arguments of torch's DataLoader that a DataLoader2 does not take
 - ``torchdata_names``: import it to make torchdata's names mean this library's

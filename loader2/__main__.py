@@ -14,7 +14,7 @@ from pathlib import Path
 
 from datapipes.errors import BadArgument
 from loader2 import __version__
-from loader2.old_names import old_names
+from loader2.porting.old_names import old_names
 
 
 def main() -> None:
@@ -37,7 +37,7 @@ def main() -> None:
     plugin.add_argument("--output", type=Path, default=Path(), help="the folder to write it to; here if not given")
     given = parser.parse_args()
     if given.command == "new-plugin":
-        from loader2 import new_plugin
+        from loader2.commands import new_plugin
 
         try:
             print(*new_plugin.write(given.name, given.output), sep="\n")
@@ -45,17 +45,17 @@ def main() -> None:
             plugin.error(str(error))
         return
     if given.command == "stubs":
-        from loader2 import stubs as stub_files
+        from loader2.commands import stubs as stub_files
 
         sys.exit(stub_files.main(given.output, given.check))
     if given.command == "migrate":
-        from loader2.migrating import migration
+        from loader2.porting.migrating import migration
 
         sys.exit(migration.main(given.path, given.write))
     if given.command == "with-old-names":
         run_with_old_names(given.script, given.arguments, ("torchdata", "poptorch") if given.poptorch else ())
         return
-    from loader2 import demo
+    from loader2.commands import demo
 
     demo.main()
 

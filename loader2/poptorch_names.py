@@ -1,6 +1,6 @@
 """Import this module to use PopTorch's names in the program and in processes that it starts (``old_names``)."""
 
-from loader2.old_names import old_names, switch_on
+from loader2.porting.old_names import old_names, switch_on
 
 switch_on("poptorch")
 

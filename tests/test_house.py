@@ -36,7 +36,7 @@ NAMES_OF_OTHERS = {"decompress", "enumerate", "flatten", "pack", "pin_memory", "
 NAMES_OF_PIPES = {"child", "datapipe", "dp", "graph", "pipe", "source", "source_datapipe", "source_dp", "stage"} | {
     operator.__name__ for methods in (IterMethods, MapMethods) for operator in operators_of(methods).values()
 }
-A_PROGRAM = "loader2/demo.py"
+A_PROGRAM = "loader2/commands/demo.py"
 MACHINE_PATH = re.compile(r"(?<![\w.-])/(?:root|work|opt|home/\w+|Users/\w+)/")
 
 

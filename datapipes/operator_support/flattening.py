@@ -52,7 +52,7 @@ class Pieces(Iterable[T_co]):
         raise NotImplementedError(f"{type(self).__name__} has a mark, but does not define changed()")
 
 
-class _Skip(NamedTuple):
+class _ReplayStart(NamedTuple):
     """Elements of the current one to skip when it is made again."""
 
     given: int = 0
@@ -60,7 +60,7 @@ class _Skip(NamedTuple):
     """The mark of these elements in a loaded position."""
 
 
-_NOTHING = _Skip()
+_NOTHING = _ReplayStart()
 
 
 class FlattenCell(Cell):
@@ -273,7 +273,7 @@ class FlattenCell(Cell):
             self.rest = iter(self._becomes)
         elif isinstance(saved, dict) and "element" in saved:
             given, element = fields(saved, "given", "element")
-            self._skip = _Skip(count(given, "given"), mark)
+            self._skip = _ReplayStart(count(given, "given"), mark)
             elements = self.decode_list(element)
             if len(elements) != 1:
                 raise StateError(f"element: expected one, found {len(elements)}")
@@ -281,7 +281,7 @@ class FlattenCell(Cell):
             self._as_taken = element if holds_stream(self._element) else None
         else:
             (given,) = fields(saved, "given")
-            self._skip = _Skip(count(given, "given"), mark)
+            self._skip = _ReplayStart(count(given, "given"), mark)
 
     def close(self) -> None:
         if isinstance(self._becomes, GeneratorType | PipeIterator):

@@ -215,7 +215,7 @@ def table_of(cells: Sequence[tuple[int, Cell]]) -> Table:
     carrying: set[int] = set()
     with ExitStack() as still:
         for place, cell in reversed(cells):
-            if place not in table and not (isinstance(cell, PutBack) and cell.below & carrying):
+            if place not in table and not (isinstance(cell, PutBackCell) and cell.below & carrying):
                 if cell.carries:
                     still.enter_context(cell.freeze_above())
                     if (carried := cell.carried()) is not None:
@@ -314,7 +314,7 @@ def skip(iterator: Iterator[object], count: int) -> int:
     return counted.taken
 
 
-class PutBack(Cell):
+class PutBackCell(Cell):
     """Elements that a stage had taken and not used when an interruption came.
 
     They are taken again before the next elements of the source. Only an interrupted stage has this cell.

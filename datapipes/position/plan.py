@@ -20,7 +20,7 @@ from datapipes.description import structure
 from datapipes.description.structure import Pipe
 from datapipes.errors import GraphError
 from datapipes.position import user_classes
-from datapipes.position.cells import PutBack
+from datapipes.position.cells import PutBackCell
 from datapipes.position.reopening import StreamStages
 from datapipes.position.seeds import Run
 from datapipes.position.source_fingerprints import SourceFingerprints
@@ -286,8 +286,8 @@ def put_back_key(stage: Pipe | None) -> int:
     A stage without a place of its own, which was added to the graph, goes by the place of its input.
     """
     if stage is None:
-        return PutBack.key(-1)
+        return PutBackCell.key(-1)
     added = 0
     while structure.place_of(stage) == structure.NO_CELL and (inputs := structure.parents(stage)):
         stage, added = inputs[0], added + 1
-    return PutBack.key(structure.place_of(stage) + added * structure.MOST_POSITIONS)
+    return PutBackCell.key(structure.place_of(stage) + added * structure.MOST_POSITIONS)

@@ -1,7 +1,7 @@
 """The cells of one session: the position in it, with the elements that an interruption has put back.
 
 The cells are found by place, and saved in the order in which the session's plan opens their stages. The elements that a
-stage has put back are a cell of their own, above that of the stage (``cells.PutBack``). Only a stage that was
+stage has put back are a cell of their own, above that of the stage (``cells.PutBackCell``). Only a stage that was
 interrupted has one.
 """
 
@@ -13,7 +13,7 @@ from typing import Any
 
 from datapipes.description import structure
 from datapipes.errors import StateError, consumes_element
-from datapipes.position.cells import Cell, PutBack, Table, table_of
+from datapipes.position.cells import Cell, PutBackCell, Table, table_of
 from datapipes.position.plan import Plan, put_back_key
 from datapipes.position.steps import interrupted_at
 
@@ -51,7 +51,7 @@ class SessionCells(dict[int, Cell]):
             saved, there = set(self.saved), {key for key, _ in self.in_order}
             if extra := sorted(saved - there):
                 raise StateError(f"cells: there are positions for the stages {extra}, which keep none in this graph")
-            if missing := sorted(key for key in there - saved if not isinstance(self[key], PutBack)):
+            if missing := sorted(key for key in there - saved if not isinstance(self[key], PutBackCell)):
                 raise StateError(
                     f"cells: there are no positions for the stages {missing}, which keep one in this graph"
                 )
@@ -61,7 +61,7 @@ class SessionCells(dict[int, Cell]):
         self.in_order = self.at(self.plan.keys)
         self._carries = any(cell.carries for _, cell in self.in_order)
         for key, cell in self.in_order:
-            if isinstance(cell, PutBack):
+            if isinstance(cell, PutBackCell):
                 cell.below = self.plan.below(key)
 
     def at(self, keys: Iterable[int]) -> list[tuple[int, Cell]]:
@@ -80,13 +80,13 @@ class SessionCells(dict[int, Cell]):
 
     # -- elements that are taken again ---------------------------------------------------------------------------------
 
-    def put_back(self, stage: structure.Pipe) -> PutBack | None:
+    def put_back(self, stage: structure.Pipe) -> PutBackCell | None:
         """Return the cell of the elements that a stage has put back; None if it was never interrupted."""
         return self.get(put_back_key(stage)) if self._has_put_back else None  # type: ignore[return-value]  # these keys have no others
 
-    def _new_put_back(self, stage: structure.Pipe) -> PutBack:
+    def _new_put_back(self, stage: structure.Pipe) -> PutBackCell:
         self._has_put_back = True
-        cell = self[put_back_key(stage)] = PutBack()
+        cell = self[put_back_key(stage)] = PutBackCell()
         cell.stage = self.plan.end if stage is None else stage
         cell.reopening = self.plan.reopening
         return cell

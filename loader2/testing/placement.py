@@ -35,13 +35,13 @@ def signals(specimen: Specimen) -> None:
         return
     for number in (signal.SIGTERM, signal.SIGHUP):
         before = child_pids()
-        with _program_handles(number) as ran, closing(_Started(specimen)) as started:
+        with _program_handles(number) as ran, closing(_RunningLoader(specimen)) as started:
             for pid in child_pids() - before:
                 must(started.ends(pid, number, ran), f"{number.name} does not end a process that was started")
             must(not select.select([ran], [], [], 0)[0], f"the program's handler of {number.name} ran in a process")
 
 
-class _Started:
+class _RunningLoader:
     """Loader of a specimen, with its processes."""
 
     def __init__(self, specimen: Specimen) -> None:

@@ -63,7 +63,7 @@ class ThreadHost(MemberHost):
             self._ends = DispatcherEnds(self._plan.workers)
             info = WorkerInfo(self._plan.workers, 0)
             epochs = WorkerEpochs(structure.unfold(self._plan.dispatched), self._plan.reset_fn, info)
-            making = LoopConfig(epochs.graph_of, self._plan.window, _as_they_are, _Raised)
+            making = LoopConfig(epochs.graph_of, self._plan.window, _as_they_are, _ThreadError)
             self._run(None, Dispatcher(self._ends, self._plan.workers, making), info)
         for number in numbers:
             self._start_worker(number)
@@ -76,7 +76,7 @@ class ThreadHost(MemberHost):
             asking.link = ThreadDispatchEnd(self._ends, number)
         epochs = WorkerEpochs(graph, self._plan.reset_fn, info)
         of_epoch = partial(_of_epoch, epochs, asking)
-        making = LoopConfig(of_epoch, self._plan.window, _as_they_are, _Raised)
+        making = LoopConfig(of_epoch, self._plan.window, _as_they_are, _ThreadError)
         self._links[number], there = pair(self._arrived, number)
         self._run(number, WorkerLoop(there, making, asking.leave), info)
 
@@ -166,7 +166,7 @@ class _ThreadItems:
 
 
 @dataclass(frozen=True, slots=True)
-class _Raised:
+class _ThreadError:
     """An error, as it is; the thread that met it still has it, and is not to have what it meets at home."""
 
     raised: BaseException

@@ -29,7 +29,7 @@ ColumnPlan = tuple[list[int], list[Any]]
 """The positions to take, and the missing columns."""
 
 
-class _Selecting(IterDataPipe[Any]):
+class _ColumnOperator(IterDataPipe[Any]):
     """Base of stages that select columns by a function, which reports to a ``_Warner``."""
 
     datapipe: IterDataPipe[Any]
@@ -65,7 +65,7 @@ class _Selecting(IterDataPipe[Any]):
 class _Warner:
     """Giver of each warning of a stage once in an opening."""
 
-    def __init__(self, pipe: _Selecting) -> None:
+    def __init__(self, pipe: _ColumnOperator) -> None:
         self._pipe = pipe
         self._said: set[str] = set()
 
@@ -83,7 +83,7 @@ class _Warner:
 
 
 @operator
-class Dropper(_Selecting):
+class Dropper(_ColumnOperator):
     """The elements without some of their columns.
 
     Args:
@@ -119,7 +119,7 @@ class Dropper(_Selecting):
 
 
 @operator
-class Slicer(_Selecting):
+class Slicer(_ColumnOperator):
     """A part of each element: ``element[index:stop:step]``, or the columns in a list.
 
     They keep the element's own order.
@@ -174,7 +174,7 @@ class Slicer(_Selecting):
 
 
 @operator
-class Flattener(Tolerant, _Selecting):
+class Flattener(Tolerant, _ColumnOperator):
     """Each element with its inner containers unpacked, one level: lists and tuples, and in a dict the dicts.
 
     In a dict, a key that the element already has keeps its value, with a warning.

@@ -103,7 +103,7 @@ class Shuffler(Shuffling, IterDataPipe[T_co]):
         above = at.above() if self._may_permute(at.run) and _lists(self.datapipe) else None
         if above is not None:
             start = above.at_start()
-            return self._listed(source, seed, at.cell(lambda: _Listed(start)))
+            return self._listed(source, seed, at.cell(lambda: _ListingCell(start)))
         cell = at.cell(lambda: _ShuffleCell(self, seed))
         if at.resumed:
             cell.keep_elements()
@@ -154,7 +154,7 @@ class Shuffler(Shuffling, IterDataPipe[T_co]):
             yield made
             made = None  # dropped before the next one is made
 
-    def _listed(self, source: Iterator[T_co], seed: int, cell: _Listed) -> Iterator[T_co]:
+    def _listed(self, source: Iterator[T_co], seed: int, cell: _ListingCell) -> Iterator[T_co]:
         paths = cell.listed(source)
         size = len(paths)
         order: Sequence[int] = (
@@ -193,7 +193,7 @@ def _last_order(seed: int, length: int) -> torch.Tensor:
     return torch.randperm(length, generator=torch.Generator().manual_seed(derive(seed, "last")))
 
 
-class _Listed(Cell):
+class _ListingCell(Cell):
     """Paths of a listing, and the number handed on. A resume lists the files again, unless listing raised an error."""
 
     carries = True
@@ -407,9 +407,13 @@ class InBatchShuffler(Shuffling, IterDataPipe[Any]):
 
     def _open(self, at: Opening) -> Iterator[Any]:
         source = at.source(self.datapipe)
-        return self._shuffled(source, at.seed(self._seed), at.cell(_Batches), at) if self._enabled else source
+        return (
+            self._shuffled(source, at.seed(self._seed), at.cell(_InBatchShuffleCell), at) if self._enabled else source
+        )
 
-    def _shuffled(self, source: Iterator[Any], seed: int, cell: _Batches, at: Opening) -> Iterator[DataChunk[Any]]:
+    def _shuffled(
+        self, source: Iterator[Any], seed: int, cell: _InBatchShuffleCell, at: Opening
+    ) -> Iterator[DataChunk[Any]]:
         for batch in source:
             try:
                 generator = torch.Generator().manual_seed(derive(seed, cell.taken + 1))
@@ -425,7 +429,7 @@ class InBatchShuffler(Shuffling, IterDataPipe[Any]):
     __len__ = same_length
 
 
-class _Batches(Cell):
+class _InBatchShuffleCell(Cell):
     """Number of batches taken."""
 
     def __init__(self) -> None:

@@ -16,8 +16,8 @@ import torch
 from torch import Tensor, nn
 
 import reading_services.ipu as poptorch
-from loader2.old_modules import POPTORCH
-from loader2.old_names import old_names
+from loader2.porting.old_modules import POPTORCH
+from loader2.porting.old_names import old_names
 from reading_services.ipu.names.absent import INSTEAD
 from tests.reading_services.ipu.simulator.device_models import Linear
 

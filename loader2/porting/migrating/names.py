@@ -1,4 +1,4 @@
-"""Old dotted names and their counterparts here, by the tables of ``loader2.old_modules``.
+"""Old dotted names and their counterparts here, by the tables of ``loader2.porting.old_modules``.
 
 A counterpart is public. For a private name, or one of another library, programs get the advice to write without it.
 """
@@ -10,7 +10,7 @@ from functools import cache
 from importlib import import_module
 from typing import Final
 
-from loader2.old_modules import INSTEAD, JANITOR, LENT, POPTORCH, TORCHDATA, imported, instead_of, names_in
+from loader2.porting.old_modules import INSTEAD, JANITOR, LENT, POPTORCH, TORCHDATA, imported, instead_of, names_in
 
 _MODULES: Final = {**TORCHDATA, **POPTORCH}
 _OURS: Final = ("datapipes", "loader2", "reading_services")

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from loader2.__main__ import main as command
-from loader2.migrating import configs, migration, names, programs
-from loader2.old_modules import TABLES
-from tests.loader2.migrating.old_programs import PROGRAMS, OldProgram
+from loader2.porting.migrating import configs, migration, names, programs
+from loader2.porting.old_modules import TABLES
+from tests.loader2.porting.migrating.old_programs import PROGRAMS, OldProgram
 from tests.preloaded import Preloaded
 
 EACH = pytest.mark.parametrize("old", PROGRAMS, ids=lambda old: old.name)

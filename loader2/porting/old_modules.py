@@ -1,7 +1,6 @@
 """Tables of the modules of torchdata, torch and PopTorch: the place of each of their names in this library.
 
-``loader2.old_names`` makes them mean this library's names at run time. ``loader2.migrating`` writes the new names into
-programs.
+``old_names`` makes them mean this library's names at run time. ``migrating`` writes the new names into programs.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ _IMPORTED: Homes = {
     _GRAPH: "SHARDING_PRIORITIES DataPipe DataPipeGraph find_dps list_dps traverse_dps",
     "datapipes.description.pipe": "T_co C=T",
     "datapipes.operator_support.columns": "validate_input_col",
-    "loader2.old_functions": "validate_pathname_binary_tuple",
+    "loader2.porting.old_functions": "validate_pathname_binary_tuple",
     f"{_TORCH}.utils.common": "DILL_AVAILABLE DILL_AVAILABLE=HAS_DILL _check_unpickable_fn match_masks",
 }
 """Names that nearly all old modules had, because they had imported them."""
@@ -135,7 +134,7 @@ TORCHDATA: Mapping[str, Homes] = {
     "torchdata.dataloader2.graph._serialization": {"copy": "deepcopy=clone"},
     "torchdata.dataloader2.graph.settings": {_GRAPH: "set_datapipes_seed set_graph_random_seed"},
     "torchdata.dataloader2.graph.utils": {_GRAPH: "remove_dp replace_dp"},
-    "torchdata.dataloader2.linter": {"loader2.old_functions": "_check_shuffle_before_sharding"},
+    "torchdata.dataloader2.linter": {"loader2.porting.old_functions": "_check_shuffle_before_sharding"},
     "torchdata.dataloader2.random": {"loader2.random": "SeedGenerator dist_share_seed"},
     "torchdata.dataloader2.random._philox": {"loader2.random": "PhiloxEngine"},
     "torchdata.dataloader2.random.distributed": {"loader2.random": "dist_share_seed"},

@@ -35,9 +35,9 @@ from libcst.metadata import (
     ScopeProvider,
 )
 
-from loader2.migrating.names import KnownName, Missing, Module, New, in_text, new
-from loader2.migrating.notes import Note, decisions
-from loader2.old_modules import STAYING
+from loader2.porting.migrating.names import KnownName, Missing, Module, New, in_text, new
+from loader2.porting.migrating.notes import Note, decisions
+from loader2.porting.old_modules import STAYING
 
 _DOTTED: Final = re.compile(r"[A-Za-z_]\w*(?:\.\w+)+")
 _ROOTS: Final = ("datapipes", "loader2", "reading_services")

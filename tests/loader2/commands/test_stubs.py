@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from loader2.new_plugin import write
-from loader2.stubs import STUB
+from loader2.commands.new_plugin import write
+from loader2.commands.stubs import STUB
 from tests.plugins_installed import Environment, installed
 
 PLUGIN = """

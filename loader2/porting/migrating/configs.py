@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from loader2.migrating.names import Missing, in_text
-from loader2.migrating.notes import Note
+from loader2.porting.migrating.names import Missing, in_text
+from loader2.porting.migrating.notes import Note
 
 _PIECE: Final = re.compile(
     r"""(?P<comment>(?:^|(?<=\s))\#[^\r\n]*)

@@ -13,8 +13,8 @@ from typing import Any, Final
 from datapipes.description.names import OF_TORCH, PROTOCOL
 from datapipes.iter import IterDataPipe
 from datapipes.map import MapDataPipe
-from loader2.migrating.names import KnownName, names_of, new
-from loader2.old_modules import TORCHDATA
+from loader2.porting.migrating.names import KnownName, names_of, new
+from loader2.porting.old_modules import TORCHDATA
 
 _GOES_ON: Final = "a state resumes in mid-epoch"
 
@@ -46,7 +46,7 @@ class Note:
 
 def decisions(tree: ast.Module) -> Iterator[Note]:
     """Yield notes on a program that uses pipes."""
-    program = _Program(tree)
+    program = _NotedFile(tree)
     for node in ast.walk(tree):
         match node:
             case ast.ClassDef():
@@ -73,7 +73,7 @@ def decisions(tree: ast.Module) -> Iterator[Note]:
                         )
 
 
-class _Program:
+class _NotedFile:
     """One file: the names that its imports bind, its classes, and the loaders that it uses."""
 
     def __init__(self, tree: ast.Module) -> None:

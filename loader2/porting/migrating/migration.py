@@ -13,8 +13,8 @@ from typing import Final
 
 from datapipes.errors import BadArgument
 from datapipes.messages.extras import needed
-from loader2.migrating import configs
-from loader2.migrating.notes import Note
+from loader2.porting.migrating import configs
+from loader2.porting.migrating.notes import Note
 
 _CONFIGS: Final = (".json", ".toml", ".yaml", ".yml")
 _PROGRAMS: Final = (".py", ".pyi")
@@ -89,11 +89,11 @@ def migrated(suffix: str, source: bytes) -> tuple[bytes, list[Note]]:
     if not _MENTIONED.search(source):
         return source, []
     if suffix in _PROGRAMS:
-        from loader2.migrating import programs
+        from loader2.porting.migrating import programs
 
         return programs.migrated(source)
     if suffix == _NOTEBOOK:
-        from loader2.migrating import notebooks
+        from loader2.porting.migrating import notebooks
 
         return notebooks.migrated(source)
     text, notes = configs.migrated(source.decode())

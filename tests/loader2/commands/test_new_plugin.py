@@ -11,7 +11,7 @@ import pytest
 
 from datapipes.errors import BadArgument
 from loader2.__main__ import main
-from loader2.new_plugin import FILES, write
+from loader2.commands.new_plugin import FILES, write
 from tests.plugins_installed import Environment
 from tests.test_house import ROOT
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from loader2.migrating import migration, notebooks
+from loader2.porting.migrating import migration, notebooks
 
 FORMS: list[dict[str, Any]] = [
     {"indent": 1},

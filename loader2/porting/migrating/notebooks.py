@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from loader2.migrating.notes import Note
+from loader2.porting.migrating.notes import Note
 
 _TOKEN: Final = re.compile(r'"(?:\\.|[^"\\])*"|[{}\[\]:,]|[^\s{}\[\]:,"]+')
 _MAGIC: Final = re.compile(r"\s*(?:[%!?]|[\w.]+\?\??\s*$|[\w, ]+=\s*[%!])")
@@ -25,7 +25,7 @@ _BETWEEN: Final = "# <the next cell of a notebook>"
 
 
 @dataclass
-class _Cell:
+class _NotebookCode:
     """Code cell: its number among all cells, and the tokens of its source."""
 
     number: int
@@ -44,7 +44,7 @@ def migrated(source: bytes) -> tuple[bytes, list[Note]]:
     >>> migrated(cell)[0]
     b'{"cells": [{"cell_type": "code", "source": ["%time\\\\n", "import reading_services.ipu as poptorch"]}]}'
     """
-    from loader2.migrating import programs
+    from loader2.porting.migrating import programs
 
     text = source.decode()
     book = json.loads(text)
@@ -53,7 +53,7 @@ def migrated(source: bytes) -> tuple[bytes, list[Note]]:
     if _language(book) not in (None, "python"):
         return source, []
     notes: list[Note] = []
-    cells: list[_Cell] = []
+    cells: list[_NotebookCode] = []
     codes: list[list[str]] = []  # the lines of each cell, with placeholders for its magic lines
     magics: list[list[str]] = []
     for cell in _code_cells(text):
@@ -86,10 +86,10 @@ def _language(book: dict[str, Any]) -> Any:
     return found
 
 
-def _code_cells(text: str) -> Iterator[_Cell]:
+def _code_cells(text: str) -> Iterator[_NotebookCode]:
     """Return the code cells that have a source, in their order."""
     path: list[str | int] = []  # the keys and indices that lead to the next value
-    cells: dict[int, _Cell] = {}
+    cells: dict[int, _NotebookCode] = {}
     kinds: dict[int, str] = {}
     is_key = False
     for token in _TOKEN.finditer(text):
@@ -113,7 +113,7 @@ def _code_cells(text: str) -> Iterator[_Cell]:
                     case ["cells", int(number), "cell_type"]:
                         kinds[number] = json.loads(value)
                     case ["cells", int(number), "source", *_] if value.startswith('"'):
-                        cells.setdefault(number, _Cell(number)).tokens.append(token)
+                        cells.setdefault(number, _NotebookCode(number)).tokens.append(token)
     return (cell for number, cell in sorted(cells.items()) if kinds.get(number) == "code")
 
 
@@ -158,7 +158,7 @@ def _lines(text: str) -> list[str]:
     return re.findall(r"[^\n]*\n|[^\n]+", text)
 
 
-def _edit(cell: _Cell, lines: list[str], text: str) -> Iterator[tuple[int, int, str]]:
+def _edit(cell: _NotebookCode, lines: list[str], text: str) -> Iterator[tuple[int, int, str]]:
     """Yield the piece of the file to replace, with its replacement. Yield nothing if the cell is unchanged."""
     before = cell.lines
     if before and not before[-1].endswith("\n") and lines:
@@ -183,7 +183,7 @@ def _edit(cell: _Cell, lines: list[str], text: str) -> Iterator[tuple[int, int, 
     yield first.start(), last.end(), gap.join(raw.get(line) or quoted(line) for line in lines)
 
 
-def _placed(note: Note, cells: list[_Cell], codes: list[list[str]], text: str) -> Note:
+def _placed(note: Note, cells: list[_NotebookCode], codes: list[list[str]], text: str) -> Note:
     """Return a note on a line of the joined program as a note on the line of the file."""
     line = note.line - 1
     for cell, code in zip(cells, codes, strict=True):

@@ -29,8 +29,8 @@ import loader2.random
 import reading_services
 from datapipes.errors import BadArgument, BadArgumentType
 from datapipes.iter import IterableWrapper
-from loader2.old_modules import INSTEAD, POPTORCH, STAYING, TABLES, TORCHDATA, VERSIONS
-from loader2.old_names import old_names
+from loader2.porting.old_modules import INSTEAD, POPTORCH, STAYING, TABLES, TORCHDATA, VERSIONS
+from loader2.porting.old_names import old_names
 from tests.preloaded import Ended, Preloaded
 
 SECONDS = 500.0
