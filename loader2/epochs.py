@@ -1,8 +1,8 @@
-"""Epochs: number and seed of the epoch that comes next.
+"""Epochs: seed and number of the epoch under way and of the next one.
 
-An epoch for which nobody gives a seed draws one from torch's default generator when it begins, as the epochs of torch's
-own loader do. A seed that is given starts a sequence of epochs: the number counts them, so that each differs from the
-one before and all can be had again from the same seed.
+Without a given seed, an epoch draws one from torch's default generator when it begins, like the epochs of torch's own
+loader. A given seed starts a sequence of epochs. The number counts them. Each has another order, and the same seed
+repeats all of them.
 """
 
 from __future__ import annotations
@@ -15,26 +15,26 @@ from datapipes.position.seeds import Run, draw_default_seed
 
 @dataclass(frozen=True, slots=True)
 class Epochs:
-    """The epoch under way, or the last one, and the seed that waits for the next."""
+    """The epoch under way, or the last one, and the seed for the next one."""
 
     seed: int | None = None
-    """None before the first epoch, and for one that is to begin again: with ``pending``, and the rest as it is."""
+    """None before the first epoch, and for an epoch that begins again with the seed ``pending``."""
     number: int = 0
-    """How many epochs there were before, since a seed was given."""
+    """Number of epochs before this one, since a seed was given."""
     pending: int | None = None
     drawn: bool = False
     """Whether the seed was drawn for this epoch alone."""
     begun: int = 0
-    """How many epochs there were before, whatever their seeds."""
+    """Number of epochs before this one, with any seed."""
     follows: int | None = None
-    """Number that pinned orders of the epoch under way follow from. None: ``begun``. States of 0.1.0: ``number``."""
+    """Number from which pinned orders of this epoch follow. None: ``begun``. States of 0.1.0: ``number``."""
     buffered: bool = False
-    """Whether 0.1.0 began the epoch under way, so that all its shuffles have a buffer."""
+    """Whether 0.1.0 began this epoch, so that all its shuffles have a buffer."""
     origins: dict[int, Origin] = field(default_factory=dict)
-    """What users' classes begin each epoch with, by place (``datapipes.position.own_generators``)."""
+    """Starts of users' classes, by place (``datapipes.position.own_generators``)."""
 
     def following(self) -> Epochs:
-        """The next epoch, under way.
+        """Return the epochs with the next one under way.
 
         >>> first = Epochs(pending=7).following()
         >>> second = first.following()
@@ -52,13 +52,13 @@ class Epochs:
         return Epochs(seed, self.number + 1, drawn=self.drawn, begun=begun, origins=self.origins)
 
     def then(self, seed: int) -> Epochs:
-        """The same, with this seed waiting for the next epoch."""
+        """Return the same epochs with a seed for the next one."""
         if self.seed is not None:
             return replace(self, pending=seed)
         return Epochs(pending=seed, begun=self.begun, origins=self.origins)
 
     def before(self, number: int) -> Epochs:
-        """The same sequence of epochs, at the end of the one before this.
+        """Return the same sequence of epochs at the end of the one before ``number``.
 
         >>> Epochs(pending=7).before(2).following() == Epochs(pending=7).following().following().following()
         True
@@ -70,20 +70,20 @@ class Epochs:
         return Epochs(seed or 0, number - 1, drawn=drawn, begun=number - 1, origins=self.origins)
 
     def resumed(self) -> Epochs:
-        """Resume a loaded epoch: a seed that is given for it once more is not meant for the one after."""
+        """Return the epochs of a loaded epoch, without a seed for the next one if it only repeats the epoch's own."""
         return replace(self, pending=None) if self.pending == self.seed and self.number == 0 else self
 
     def beginning_with(self, origins: dict[int, Origin]) -> Epochs:
-        """Return the same epochs of a graph that begins with these origins, unless this has others."""
+        """Return the same epochs with a graph's origins at the places and paths that have none."""
         known = {place: {**origin, **self.origins.get(place, {})} for place, origin in origins.items()}
         return replace(self, origins=known)
 
     def agreed(self, run: Run) -> Epochs:
-        """The same, with the seed and the numbers that the epoch has got by agreement."""
+        """Return the same epochs with the seed and the numbers on which the service has agreed."""
         return replace(self, seed=run.seed, number=run.epoch, drawn=run.drawn, begun=run.number)
 
     def run(self) -> Run:
-        """The run of the epoch under way, which its session depends on."""
+        """Return the run of the epoch under way, on which its session depends. Raise before the first epoch."""
         if self.seed is None:
             raise ValueError("no epoch is under way yet: ask for the following one first")
         number = self.begun if self.follows is None else self.follows

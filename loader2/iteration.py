@@ -1,8 +1,8 @@
-"""The iterator of a loader: that of a pipe, but for the position, which is the loader's.
+"""The iterator of a loader: an iterator of pipes whose position belongs to the loader.
 
-An iterator keeps its loader alive, so that ``for x in DataLoader2(...)`` is not cut short. The loader can save the
-position after a ``break`` has dropped the iterator. An iterator hands on nothing any more once another iterator of the
-same loader has replaced it, or once its loader was shut down before the end.
+An iterator keeps its loader alive, so that ``for x in DataLoader2(...)`` reaches the end. The loader keeps the position
+after a ``break`` has dropped the iterator. If a newer iterator has replaced an iterator, or if the loader was shut down
+in mid-epoch, the iterator raises RuntimeError in place of an element.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 Position: TypeAlias = tuple[Session, CountCell, AbstractContextManager[object]]
-"""A session, the count of what it has handed on, and what shows that, for as long as a part of the stream lasts."""
+"""A session, the number of elements that were handed on, and the display of their progress, for ``with``."""
 
 _REPLACED: Final = (
     "This iterator has been invalidated, because another iterator has been created from the same DataLoader2, "
@@ -36,7 +36,7 @@ SHUT_DOWN: Final = (
 
 
 class DataLoader2Iterator(PipeIterator[T]):
-    """The elements of one epoch.
+    """Iterator over one epoch of a loader.
 
     >>> from datapipes.iter import IterableWrapper
     >>> from loader2 import DataLoader2
@@ -53,34 +53,34 @@ class DataLoader2Iterator(PipeIterator[T]):
 
     @classmethod
     def begin(cls, dataloader: DataLoader2[T]) -> DataLoader2Iterator[T]:
-        """Make the iterator over the session that a loader has when the first element is asked for.
+        """Make an iterator over the session that the loader has at the first element.
 
-        It counts and shows what comes with the session, and tells the service of the epoch's end.
+        It counts the elements, shows the progress, and tells the service that the epoch has ended.
         """
         iterator = cast("DataLoader2Iterator[T]", cls.from_iterable(_segments(dataloader)))
         iterator.dataloader = dataloader
         return iterator
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the loader's state, as ``DataLoader2.state_dict`` does, while this is its newest iterator."""
+        """Return the loader's state, as ``DataLoader2.state_dict`` does. Raise if a newer iterator has replaced it."""
         if self._refusal is not None and self._refusal is not StopIteration:
             raise self._refusal()
         return self.dataloader.state_dict()
 
     def load_state_dict(self, state_dict: dict[str, Any], strict: bool = True) -> None:
-        """Load a state into the loader, as ``DataLoader2.load_state_dict`` does, and go on from there."""
+        """Load a state into the loader, as ``DataLoader2.load_state_dict`` does, and continue from there."""
         self.dataloader.load_state_dict(state_dict, strict)
         self.dataloader._go_on_with(self)
         self._refusal = None
 
     @property
     def errors(self) -> dict[str, int]:
-        """Number of errors that stages with an ``on_error`` have let pass in this epoch, by the stage as it prints."""
+        """Number of errors that stages with an ``on_error`` tolerated in this epoch, by the stage as it prints."""
         return self.dataloader.errors
 
     @property
     def step(self) -> int:
-        """Number of elements of this epoch that were handed on, those before a saved position included."""
+        """Number of elements of this epoch that were handed on, including those before a saved position."""
         return self.dataloader.step
 
     def close(self) -> None:
@@ -88,27 +88,27 @@ class DataLoader2Iterator(PipeIterator[T]):
         self.refuse(StopIteration)
 
     def __getattr__(self, name: str) -> Any:
-        # What a service returned in place of a graph may have methods of its own.
+        # The iterable that a service returned in place of a graph may have an iterator with methods of its own.
         if name.startswith("_") or (foreign := self.dataloader._service.foreign) is None:
             raise AttributeError(f"'DataLoader2Iterator' object has no attribute {name!r}")
         return getattr(foreign, name)
 
 
 class _CheckedLoaderIterator(CheckedIterator[T], DataLoader2Iterator[T]):
-    """The iterator of a loader, in its checked form."""
+    """Checked form of a loader's iterator."""
 
 
 DataLoader2Iterator._checked = _CheckedLoaderIterator
 
 
 def replaced(service: ServiceRun) -> RuntimeError:
-    """Make the exception of an iterator that another one has replaced, and end the service's iteration."""
+    """Return the exception of an iterator that another one has replaced, and end the service's epoch."""
     service.end_epoch()
     return RuntimeError(_REPLACED)
 
 
 def _segments(dataloader: DataLoader2[Any]) -> Iterator[Iterator[Any]]:
-    """The stream, a part at a time: each ends with an exception, or at the end of the epoch."""
+    """Yield the parts of the stream. Each ends with an exception or with the epoch."""
     along: list[Position] = []
 
     def worker_graph(shown: ExitStack) -> Iterator[Any] | None:

@@ -66,18 +66,18 @@ LoaderPhase = Enum("LoaderPhase", "NEW READY RUNNING ENDED CLOSED CUT")
 
 
 class DataLoader2(Generic[T_co]):
-    """Iterates a graph of pipes, epoch by epoch, and can say exactly where it is.
+    """Loader of a graph of pipes, epoch by epoch. Its position can be saved after each element.
 
     Args:
-        datapipe: The graph, given by its last stage; of a map-style pipe, or of a map-style ``Dataset`` of torch, the
-            elements at 0, 1, 2 ... are loaded. The loader works on a copy of the graph, and never changes it.
+        datapipe: The graph, given by its last stage. Of a map-style pipe or a map-style ``Dataset`` of torch, the
+            elements at 0, 1, 2 ... are loaded. The loader works on a copy of the graph, and never changes yours.
         datapipe_adapter_fn: A function that takes the loader's graph and returns the one to use, such as those in
-            ``loader2.adapters``; or several, called in this order. ``None``: the graph as it is.
-        reading_service: Where the graph runs; the loader makes a copy of it for itself. ``None``: in this process, as
-            the loop asks for elements. A text names one, of this library or of an installed plugin:
-            ``"multi_process(num_workers=2)"``.
-        progress: Whether each epoch shows how far it has come, on stderr: a bar in a terminal or a notebook, a line now
-            and then in a log. Of several ranks, the first one does.
+            ``loader2.adapters``; or several functions, called in this order. ``None``: the graph stays as it is.
+        reading_service: The service that runs the graph; the loader makes its own copy. A text names a service of this
+            library or of an installed plugin: ``"multi_process(num_workers=2)"``. ``None``: the graph runs in this
+            process, as the loop asks for elements.
+        progress: Whether to show the progress of each epoch on stderr: a bar in a terminal or a notebook, a line now
+            and then in a log. Of several ranks, only the first one shows it.
 
     >>> from datapipes.iter import IterableWrapper
     >>> with DataLoader2(IterableWrapper(range(6)).shuffle().batch(2)) as dl:
@@ -92,20 +92,20 @@ class DataLoader2(Generic[T_co]):
     """
 
     ends_at_length: bool = False
-    """Whether a state that is taken after ``len(dl)`` elements is one between two epochs.
+    """Whether a state that is saved after ``len(dl)`` elements is a state between two epochs.
 
-    Set it for a loop that never asks whether an epoch has ended, nor tells by ``set_epoch`` which one comes next. By
-    default what is left of the epoch is resumed: nothing, before the next one.
+    Set it for a loop that neither asks for an element after the last one nor calls ``set_epoch``. By default, the
+    resumed loader gives the rest of the saved epoch first, which has no elements.
     """
 
     state_of_all_ranks: bool = False
-    """Whether ``state_dict()`` gathers the states of all ranks, each of which has to call it, as ``gather`` does.
+    """Whether ``state_dict()`` gathers the states of all ranks, as ``gather`` does. Then all ranks have to call it.
 
-    Set it for what keeps one rank's state for all, as Lightning, Accelerate and ``torch.distributed.checkpoint`` do.
+    Set it for trainers that keep one rank's state for all: Lightning, Accelerate, ``torch.distributed.checkpoint``.
     """
 
     batch_sampler: ClassVar[None] = None
-    """None, as in torch's loaders of what is in batches already: trainers look here before they take ``sampler``."""
+    """None, as in torch's loaders of batched data. Trainers look here before they use ``sampler``."""
 
     @explained(refused)
     def __init__(
@@ -132,7 +132,7 @@ class DataLoader2(Generic[T_co]):
 
     @property
     def phase(self) -> LoaderPhase:
-        """The phase of the loader: the table at the head of this file says what each call does in it."""
+        """Phase of the loader. The table at the head of ``loader2/loader.py`` says what each call does in it."""
         session, phase = self._session, self._closed_in
         if phase is not None:
             return LoaderPhase.CUT if phase in (LoaderPhase.READY, LoaderPhase.RUNNING) else LoaderPhase.CLOSED
@@ -158,7 +158,7 @@ class DataLoader2(Generic[T_co]):
         return iterator
 
     def _go_on_with(self, iterator: DataLoader2Iterator[T_co]) -> None:
-        """Make an iterator the newest one, for an epoch that goes on or for the next one."""
+        """Make an iterator the newest one, in the open epoch or in the next one."""
         if self._closed_in is not None:
             raise RuntimeError("this DataLoader2 has already been shut down; make a new one to go on")
         self._invalidate()
@@ -171,23 +171,23 @@ class DataLoader2(Generic[T_co]):
         self.valid_iterator_id = 0 if self.valid_iterator_id is None else self.valid_iterator_id + 1
 
     def _position(self) -> Position:
-        """What the newest iterator goes along: known when it begins, because until then the epoch may be another."""
+        """Return the position for the newest iterator at its first element. Until then, the epoch may change."""
         assert self._session is not None  # its iterator was made with one
         return self._session, self._given, self._shown(self._session) or nullcontext()
 
     def _follow(self) -> None:
-        """Leave the epoch under way, and begin the one that follows it."""
+        """Leave the epoch under way, and open the next one."""
         self._abandon()
         epochs = self._between().following()
         self._session = session = self._service.open(epochs, None, self.progress)
         self._epochs, self._given, self._next_epoch = epochs.agreed(session.run), CountCell(), None
 
     def _between(self) -> Epochs:
-        """The epochs as they are once the one under way has ended."""
+        """Return the epochs as they are after the epoch under way."""
         return self._epochs if self._next_epoch is None else self._epochs.before(self._next_epoch)
 
     def _shown(self, session: Session) -> Progress | None:
-        """What shows how far the epoch has come, if that is asked for."""
+        """Return the display of the epoch's progress. Return None if this loader shows none."""
         if not self.progress or ranks().rank:
             return None
         from loader2.progress import Progress, length_if_known
@@ -195,7 +195,7 @@ class DataLoader2(Generic[T_co]):
         return Progress(f"epoch {self.epoch}", self._given, session, length_if_known(self))
 
     def _current(self) -> DataLoader2Iterator[T_co] | None:
-        """The newest iterator, if somebody still has it."""
+        """Return the newest iterator. Return None if it was dropped."""
         return None if self._newest is None else self._newest()
 
     def _invalidate(self) -> None:
@@ -208,9 +208,9 @@ class DataLoader2(Generic[T_co]):
             session.close()
 
     def seed(self, seed: int) -> None:
-        """Set the seed of the next epoch; the epochs after it go on from there, each different.
+        """Set the seed of the next epoch. The epochs after it follow from this seed, too, each with another order.
 
-        Without one, each epoch draws its seed from torch's default generator when it begins.
+        Without a seed, each epoch draws one from torch's default generator when it begins.
 
         Args:
             seed: A number from 0 to ``2**64 - 1``.
@@ -218,14 +218,14 @@ class DataLoader2(Generic[T_co]):
         self._epochs = self._epochs.then(checked_seed(seed))
 
     def set_epoch(self, epoch: int) -> None:
-        """Say which epoch comes next, as trainers do that count epochs themselves.
+        """Set the number of the next epoch, as trainers do that count epochs themselves.
 
-        Its order is what the seed gives for the epoch of this number, whatever came before; without a seed only
-        ``epoch`` counts from there. An iterator that has handed on nothing is moved to it. An epoch that is under way
-        goes on, and so does one that was loaded, unless the one to come is later.
+        The order of that epoch follows from the seed and the number, whatever came before. Without a seed, only
+        ``epoch`` counts on from the number. An iterator that has handed on no element moves to that epoch. An epoch
+        under way goes on. A loaded epoch goes on, too, unless the number is larger than its own.
 
         Args:
-            epoch: Its number, from 0.
+            epoch: The number of the epoch, from 0.
 
         >>> from datapipes.iter import IterableWrapper
         >>> dl = DataLoader2(IterableWrapper(range(9)).shuffle())
@@ -249,21 +249,22 @@ class DataLoader2(Generic[T_co]):
 
     @property
     def sampler(self) -> Self:
-        """The loader itself: what trainers call ``set_epoch`` of."""
+        """The loader itself, because trainers call ``set_epoch`` of the sampler."""
         return self
 
     @property
     def dataset(self) -> Never:
-        """There is none: this says so to what takes torch's loaders apart, such as Accelerate's skip_first_batches."""
+        """No attribute: an AttributeError for functions that take torch's loaders apart."""
         raise AttributeError(
-            "a DataLoader2 has a graph (dl.datapipe) and no dataset, so what takes torch's DataLoader apart is not for "
-            "it. To go on in mid-epoch, call dl.load_state_dict(state), with transformers beside "
-            "TrainingArguments(ignore_data_skip=True); itertools.islice passes over elements"
+            "a DataLoader2 has a graph (dl.datapipe) and no dataset, so functions that take torch's DataLoader apart, "
+            "such as Accelerate's skip_first_batches, cannot use it. To go on in mid-epoch, call "
+            "dl.load_state_dict(state); with transformers, also set TrainingArguments(ignore_data_skip=True). "
+            "itertools.islice skips elements"
         )
 
     @property
     def epoch(self) -> int:
-        """The number of the epoch under way, or of the last one: how many there were before, saved ones included.
+        """Number of the epoch under way, or of the last one, from 0. The epochs before a saved state count, too.
 
         >>> from datapipes.iter import IterableWrapper
         >>> dl = DataLoader2(IterableWrapper("abc"))
@@ -281,7 +282,7 @@ class DataLoader2(Generic[T_co]):
 
     @property
     def step(self) -> int:
-        """Number of elements of this epoch that were handed on, those before a saved position included."""
+        """Number of elements of this epoch that were handed on, including those before a saved position."""
         return self._given.save()
 
     def __len__(self) -> int:
@@ -299,7 +300,7 @@ class DataLoader2(Generic[T_co]):
             iterator.pause()
 
     def _resume(self) -> None:
-        """Go on after ``_pause``."""
+        """Continue after ``_pause``."""
         if (iterator := self._paused_by("_resume()")) is not None:
             iterator.resume()
 
@@ -311,18 +312,18 @@ class DataLoader2(Generic[T_co]):
     def _paused_by(self, call: str) -> DataLoader2Iterator[T_co] | None:
         iterator = self._current()
         if iterator is None:
-            warnings.warn(f"{call} has no effect: nobody iterates this DataLoader2; call iter() first", stacklevel=3)
+            warnings.warn(f"{call} has no effect: this DataLoader2 has no iterator; call iter() first", stacklevel=3)
         return iterator
 
     @property
     def errors(self) -> dict[str, int]:
-        """Number of errors that stages with an ``on_error`` have let pass in this epoch, by the stage as it prints."""
+        """Number of errors that stages with an ``on_error`` tolerated in this epoch, by the stage as it prints."""
         return {} if self._session is None else self._session.errors()
 
     # -- saving --------------------------------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """The loader's position as plain data: after the last element handed on, in this epoch and no other."""
+        """Return the position after the last element that was handed on, as plain data."""
         if self.phase is LoaderPhase.CUT:
             raise RuntimeError(
                 "this DataLoader2 has already been shut down, in the middle of an epoch, and its position is gone: "
@@ -344,12 +345,12 @@ class DataLoader2(Generic[T_co]):
     def load_state_dict(self, state_dict: dict[str, Any], strict: bool = True) -> None:
         """Load the state of another loader of the same graph, before the first element is taken. Loading runs no code.
 
-        An iterator that was made before, and has handed on nothing, is out of date: call ``iter`` again.
+        An iterator that was made before is out of date afterwards: call ``iter`` again.
 
         Args:
-            state_dict: What the other loader's ``state_dict()`` gave, or what ``gather`` made of those of all ranks.
-            strict: Whether, in the middle of an epoch, what the graph was given has to be what it was given then: a
-                list that has changed is refused with what differs. False goes on with the one that is here.
+            state_dict: The result of the other loader's ``state_dict()``, or of ``gather`` for the states of all ranks.
+            strict: Whether to refuse a state in mid-epoch if the elements that the graph is given have changed, such as
+                those of a list. The error says what differs. False: go on with the elements that are here.
         """
         if self.phase not in (LoaderPhase.NEW, LoaderPhase.READY):
             raise RuntimeError(
@@ -372,7 +373,7 @@ class DataLoader2(Generic[T_co]):
         self._given.load(state.step)
 
     def _restore_checkpoint_beginning_of_epoch(self) -> None:
-        """Go from where a state was loaded back to the start of its epoch: the next ``iter`` gives all of it again."""
+        """Go back from a loaded state to the start of its epoch. The next ``iter`` gives the whole epoch."""
         if self.valid_iterator_id is not None or self._epochs.seed is None:
             raise RuntimeError("load the state of an epoch first, with load_state_dict(), and iterate afterwards")
         self._abandon()
@@ -391,18 +392,18 @@ class DataLoader2(Generic[T_co]):
         strict: bool = True,
         progress: bool = False,
     ) -> Self:
-        """Make a loader that goes on from a saved state.
+        """Make a loader that continues from a saved state.
 
-        The graph is given beside it, because a state is data: torchdata's held a pickled graph, which is code.
+        A state is data and contains no graph, so the graph is an argument.
 
         Args:
-            state: What the other loader's ``state_dict()`` gave.
-            reading_service: Where the graph runs, as for any loader. A state in mid-epoch needs as many ranks and
-                workers as it was saved with.
-            datapipe: The graph, of the same stages as that of the other loader.
-            datapipe_adapter_fn: What changes the loader's copy of the graph, as for any loader.
+            state: The result of the other loader's ``state_dict()``.
+            reading_service: The service that runs the graph, as for any loader. A state in mid-epoch needs as many
+                ranks and workers as it was saved with.
+            datapipe: The graph, with the same stages as the other loader's.
+            datapipe_adapter_fn: One or several functions that change the loader's copy, as for any loader.
             strict: As for ``load_state_dict``.
-            progress: Whether to show how far each epoch has come, as for any loader: the first one from here on.
+            progress: Whether to show the progress of each epoch, as for any loader, from the saved position on.
         """
         loader = cls(datapipe, datapipe_adapter_fn, reading_service, progress=progress)
         loader.load_state_dict(state, strict)
@@ -411,7 +412,7 @@ class DataLoader2(Generic[T_co]):
     # -- closing -------------------------------------------------------------------------------------------------------
 
     def shutdown(self) -> None:
-        """End everything that runs for this loader; calling it again does nothing."""
+        """End everything that runs for this loader. A second call does nothing."""
         if self._closed_in is not None:
             return
         self._closed_in = self.phase
@@ -429,8 +430,8 @@ class DataLoader2(Generic[T_co]):
         self.shutdown()
 
     def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
-        # A constructor that raised leaves a loader with nothing to shut down. Where the interpreter is ending, workers
-        # were ended before, and modules may be gone already.
+        # If the constructor raised, there is nothing to shut down. At the end of the interpreter, the workers have
+        # ended already, and modules may be gone.
         if "_closed_in" in self.__dict__ and not is_finalizing():
             self.shutdown()
 
@@ -449,7 +450,7 @@ class DataLoader2(Generic[T_co]):
 
 
 def _numbered(datapipe: Any) -> Any:
-    """A private copy of a graph, its stages numbered."""
+    """Return a private copy of a graph, with numbered stages."""
     if _is_map_style_dataset(datapipe):
         datapipe = SequenceWrapper(datapipe, deepcopy=False)
     if not structure.is_pipe(datapipe):
@@ -467,6 +468,6 @@ def _numbered(datapipe: Any) -> Any:
 
 
 def _is_map_style_dataset(value: object) -> bool:
-    """Return whether an object is a map-style data set of torch, and no pipe."""
+    """Return whether an object is a map-style data set of torch and no pipe."""
     is_of_torch = isinstance(value, Dataset) and not isinstance(value, IterableDataset)
     return is_of_torch and isinstance(value, Sized) and not structure.is_pipe(value)

@@ -9,7 +9,7 @@ STARTED   ``initialize()`` has returned        graph    opens   resets  ends
 ========  ===================================  =======  ======  ======  =========
 
 ``asks``: the service for a graph of the right length. ``starts``: calls ``initialize()`` or ``restore()``, then opens.
-``resets``: ends the service, which is NEW again; not for ``load(None)``, nor for the state that the service has anyway.
+``resets``: ends a checkpointable service, which is NEW again; not for ``load(None)``, nor for the state that it has.
 ``tolerates``: ignores an AttributeError, because the service may lack what ``initialize()`` sets. A loader without a
 service has the same phases.
 """

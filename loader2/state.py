@@ -1,26 +1,26 @@
-"""The saved state of a loader: plain, versioned data.
+"""The saved state of a loader: plain data with a version.
 
-``state_dict()`` gives a dict of numbers, strings, bytes, lists and dicts; nothing in it needs code to be loaded.
-Buffered elements are bytes that a restricted unpickler reads: builtins, numpy, torch, and the classes that ``allow``
-was given.
+``state_dict()`` returns a dict of numbers, strings, bytes, lists and dicts. Loading it runs no code. Buffered elements
+are bytes for a restricted unpickler, which makes objects of builtins, numpy, torch and the classes given to ``allow``.
 
 ===========  =======================================================================================
 field        meaning
 ===========  =======================================================================================
-version      of this format; states of version 1, which 0.1.0 saved, have no checksum
-status       "new", "running" or "finished": where the loader was in its epoch
-seed, epoch  of the epoch under way or just finished; no seed before the first
-drawn        whether that seed was drawn for this epoch alone; the epoch counts those since a seed was given
-begun, step  how many epochs there were before, and how many elements of this one were handed on
-number       of the epoch, from which pinned orders follow: ``begun``, or in states of 0.1.0, which lack it, ``epoch``
-origins      digests of what the generators of users' classes were made with, by place and path
+version      version of this format: 2; 0.1.0 saved version 1, without a checksum
+status       "new", "running" or "finished": the epoch of the loader
+seed         seed of the epoch under way or just finished; None before the first epoch
+epoch        number of epochs before this one, since a seed was given
+drawn        whether the seed was drawn for this epoch alone
+begun, step  number of epochs before this one, and of its elements that were handed on
+number       number from which pinned orders follow: ``begun``; 0.1.0 used ``epoch``
+origins      digests of the generators that users' classes begin with, by place and path
 buffered     whether 0.1.0 began the epoch under way, so that all its shuffles have a buffer
-pending      a seed given for the next epoch, or None
-stages       place and kind of each stage, to tell whether the state belongs to a graph
-sources      what identifies the elements that the graph was given, by place; none unless the epoch is under way
+pending      seed for the next epoch, or None
+stages       place and kind of each stage, to compare with the graph
+sources      lengths and digests of the elements that the graph was given, by place; only in mid-epoch
 cells        the position of each stage that has one, by place
-service      what a checkpointable reading service adds, or None
-checksum     of all other fields, so that a state that was edited or damaged is refused
+service      state of a checkpointable reading service, or None
+checksum     checksum of all other fields, to refuse a state that was edited or damaged
 ===========  =======================================================================================
 """
 
@@ -72,7 +72,7 @@ _OF_TORCHDATA: Final = {"serialized_datapipe", "reading_service_state", "randomn
 
 @dataclass(frozen=True, slots=True)
 class LoaderState:
-    """A loader's state, checked."""
+    """Checked state of a loader."""
 
     epochs: Epochs
     stages: tuple[str, ...]
@@ -84,12 +84,12 @@ class LoaderState:
 
     @property
     def status(self) -> str:
-        """The loader's status in its epoch."""
+        """Status of the loader in its epoch."""
         return "running" if self.cells is not None else "new" if self.epochs.seed is None else "finished"
 
     @property
     def _origins(self) -> dict[int, Origin]:
-        """What generators of users' classes begin with; the counts of epochs are the constructors'."""
+        """Digests of users' generators. Attributes ``epoch`` are not saved, because the constructors set them."""
         only = {
             place: {path: digest for path, digest in origin.items() if path != "epoch"}
             for place, origin in self.epochs.origins.items()
@@ -120,7 +120,7 @@ class LoaderState:
 
     @classmethod
     def from_dict(cls, state: Any) -> LoaderState:
-        """Check what was loaded from somewhere; an error names the field that is wrong."""
+        """Check a state that was loaded, and return it. The error names the field that is wrong."""
         status, seed, epoch, drawn, begun, step, pending, stages, sources, cells, service = _fields(state)
         is_old = state["version"] == 1
         number, buffered, origins = (
@@ -173,7 +173,7 @@ class LoaderState:
         return cls(epochs, tuple(stages), cells if status == "running" else None, service, step, sources)
 
     def must_fit(self, stages: tuple[str, ...], service: ReadingServiceInterface | None) -> None:
-        """Refuse a loader of other stages, or one without a service that takes what one has saved."""
+        """Raise if a loader has other stages, or if its service cannot take the state that a service has saved."""
         if self.stages != stages:
             raise StateError(difference(stages, self.stages))
         if self.service is not None and not isinstance(service, CheckpointableReadingServiceInterface):
@@ -184,7 +184,7 @@ class LoaderState:
 
 
 def _fields(state: Any) -> list[Any]:
-    """Return the fields that all versions have, but for the version, in their order."""
+    """Return the fields that all versions have, in their order, without the version."""
     if type(state) is not dict:
         raise StateError(f"a state is a dict, as state_dict() returned it; found {shown(state)}")
     if "version" not in state and not _OF_TORCHDATA.isdisjoint(state):
@@ -206,6 +206,6 @@ def _fields(state: Any) -> list[Any]:
 
 
 def stages_of(stages: list[structure.Pipe]) -> tuple[str, ...]:
-    """Place and kind of the stages of a graph; those that adapters add have no place yet."""
+    """Return place and kind of the stages of a graph. The stages that adapters add have no place yet."""
     numbered = sorted([(vars(stage).get("_place", -1), type(stage).__name__) for stage in stages])
     return tuple([f"{place} {kind}" for place, kind in numbered])
