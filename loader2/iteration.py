@@ -111,7 +111,7 @@ def _segments(dataloader: DataLoader2[Any]) -> Iterator[Iterator[Any]]:
     """Yield the parts of the stream. Each ends with an exception or with the epoch."""
     along: list[Position] = []
 
-    def worker_graph(shown: ExitStack) -> Iterator[Any] | None:
+    def next_part(shown: ExitStack) -> Iterator[Any] | None:
         shown.close()
         if not along:
             along.append(dataloader._position())
@@ -123,4 +123,4 @@ def _segments(dataloader: DataLoader2[Any]) -> Iterator[Iterator[Any]]:
         dataloader._service.end_epoch()
         return None
 
-    return unbroken(worker_graph, ExitStack())
+    return unbroken(next_part, ExitStack())

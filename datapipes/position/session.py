@@ -344,29 +344,29 @@ def segments(session: Session) -> Iterator[Iterator[Any]]:
     return unbroken(lambda _: None if session.ended else segment(session, passes_over=True), ExitStack())
 
 
-def unbroken(worker_graph: Callable[[ExitStack], Iterator[Any] | None], closing: ExitStack) -> Iterator[Iterator[Any]]:
+def unbroken(next_part: Callable[[ExitStack], Iterator[Any] | None], closing: ExitStack) -> Iterator[Iterator[Any]]:
     """Call a function for one part of a stream after the other, until it returns None, and never raise.
 
     ``itertools.chain`` drops a source that raises, and would end there. An exception of the function, such as Ctrl-C,
     becomes a part that raises it. Then the function is called again.
 
     Args:
-        part_of: The function. It gets ``closing`` and may add callbacks to it.
+        next_part: The function. It gets ``closing`` and may add callbacks to it.
         closing: Closed at the end, or when the parts are dropped.
     """
-    parts = _unbroken(worker_graph, closing)
+    parts = _unbroken(next_part, closing)
     next(parts)  # from here on a signal finds it within its `try`
     return parts
 
 
-def _unbroken(worker_graph: Callable[[ExitStack], Iterator[Any] | None], closing: ExitStack) -> Iterator[Iterator[Any]]:
+def _unbroken(next_part: Callable[[ExitStack], Iterator[Any] | None], closing: ExitStack) -> Iterator[Iterator[Any]]:
     part: Iterator[Any] | None = iter(())
     with closing:
         while True:
             try:
                 while part is not None:
                     yield part
-                    part = worker_graph(closing)
+                    part = next_part(closing)
                 return
             except GeneratorExit:
                 raise
