@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, cast
 
+from datapipes.messages.interrupts import ShortInterrupts
 from datapipes.position.cells import CountCell
 from datapipes.position.iterator import CheckedIterator, PipeIterator
 from datapipes.position.session import Session, segment, unbroken
@@ -70,7 +71,8 @@ class DataLoader2Iterator(PipeIterator[T]):
     def load_state_dict(self, state_dict: dict[str, Any], strict: bool = True) -> None:
         """Load a state into the loader, as ``DataLoader2.load_state_dict`` does, and continue from there."""
         self.dataloader.load_state_dict(state_dict, strict)
-        self.dataloader._go_on_with(self)
+        with ShortInterrupts():
+            self.dataloader._go_on_with(self)
         self._refusal = None
 
     @property

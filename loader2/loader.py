@@ -119,10 +119,10 @@ class DataLoader2(Generic[T_co]):
         self.progress = progress
         self.valid_iterator_id: int | None = None
         self.datapipe_adapter_fns = listed(datapipe_adapter_fn)
-        graph: Any = adapted(_numbered(datapipe), self.datapipe_adapter_fns or ())
-        self._service = ServiceRun(graph, reading_service)
-        self._stages = stages_of(structure.walk(graph))
-        self._epochs = Epochs(origins=own_generators.origins_of(graph))
+        stages = structure.walk(adapted(_numbered(datapipe), self.datapipe_adapter_fns or ()))
+        self._service = ServiceRun(stages, reading_service)
+        self._stages = stages_of(stages)
+        self._epochs = Epochs(origins=own_generators.origins_of(stages))
         self._next_epoch: int | None = None  # given by set_epoch() while another one is under way
         self._session: Session | None = None  # the position in the epoch under way, or in the last one
         self._loaded: Table | None = None  # the positions at which the session was opened, if a state was loaded
@@ -154,7 +154,8 @@ class DataLoader2(Generic[T_co]):
 
     def __iter__(self) -> DataLoader2Iterator[T_co]:
         iterator = DataLoader2Iterator.begin(self)
-        self._go_on_with(iterator)
+        with ShortInterrupts():
+            self._go_on_with(iterator)
         return iterator
 
     def _go_on_with(self, iterator: DataLoader2Iterator[T_co]) -> None:
@@ -163,8 +164,7 @@ class DataLoader2(Generic[T_co]):
             raise RuntimeError("this DataLoader2 has already been shut down; make a new one to go on")
         self._invalidate()
         if self.phase is not LoaderPhase.READY or (self._epochs.pending is not None and self._loaded is None):
-            with ShortInterrupts():
-                self._follow()
+            self._follow()
         elif self._loaded is not None:
             self._epochs = self._epochs.resumed()
         self._newest = weakref.ref(iterator)

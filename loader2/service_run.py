@@ -42,8 +42,8 @@ ServicePhase = Enum("ServicePhase", "NEW STARTING STARTED")
 class ServiceRun:
     """Life of a reading service for one loader."""
 
-    def __init__(self, graph: structure.Pipe, service: ReadingServiceInterface | str | None) -> None:
-        self.graph: Any = graph
+    def __init__(self, stages: list[structure.Pipe], service: ReadingServiceInterface | str | None) -> None:
+        self.graph: Any = (graph := stages[-1])
         self.service = own_copy(service)
         self.phase = ServicePhase.NEW
         self.sources = SourceFingerprints(graph)
@@ -54,7 +54,7 @@ class ServiceRun:
         if isinstance(self.service, ReadingServiceInterface):
             self.service.check(graph)
         # It raises if the graph can never be opened. Sessions use this plan, or the previous one, while it is right.
-        self._plan = Plan(graph, Run(seed=0), {}) if structure.has_hubs(structure.walk(graph)) else None
+        self._plan = Plan(graph, Run(seed=0), {}) if structure.has_hubs(stages) else None
 
     def planned(self) -> Any:
         """Return a graph as long as the one that the service makes."""

@@ -53,12 +53,12 @@ def found(stage: structure.Pipe) -> dict[str, Any]:
     return dict(by_id.values())
 
 
-def origins_of(graph: structure.Pipe) -> dict[int, Origin]:
+def origins_of(stages: Iterable[structure.Pipe]) -> dict[int, Origin]:
     """Return the origins of a loader's stages by place, and warn of generators that cannot be seeded."""
-    stages = [stage for stage in structure.walk(graph) if structure.is_stream(stage) and not structure.is_native(stage)]
-    for stage in stages:
+    users = [stage for stage in stages if not structure.is_native(stage) and structure.is_stream(stage)]
+    for stage in users:
         _warn_of_hidden(stage)
-    numbered = {stage.__dict__.get("_place"): stage for stage in stages}  # a stage of an adapter has no place
+    numbered = {stage.__dict__.get("_place"): stage for stage in users}  # a stage of an adapter has no place
     return {place: origin for place, stage in numbered.items() if place is not None and (origin := origin_of(stage))}
 
 

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import pytest
 
+from datapipes.description import structure
 from datapipes.iter import IterableWrapper, IterDataPipe
 from loader2 import DataLoader2, DataLoader2Iterator, loader, service_run
 from loader2.epochs import Epochs
@@ -177,7 +178,7 @@ class Recorded(CheckpointableReadingServiceInterface):
 
 def service_in(phase: ServicePhase) -> ServiceRun:
     """Return the run of a service in a phase."""
-    run = ServiceRun(graph(), Recorded())
+    run = ServiceRun(structure.walk(graph()), Recorded())
     if phase is ServicePhase.STARTING:
         run.service.fails = True  # type: ignore[union-attr]  # it is a Recorded
         with pytest.raises(OSError, match="no workers"):

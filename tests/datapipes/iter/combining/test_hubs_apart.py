@@ -222,7 +222,7 @@ def test_a_generator_that_would_have_to_be_run_again_over_what_comes_once_says_s
     source = IterableWrapper(iter(range(LENGTH)), deepcopy=False).map(partial(but_for, 3, first))
     iterator = iter(build(*source.fork(2)))
     assert outcomes(iterator, 4)[3] == "no 3"
-    with pytest.raises(StateError, match=r"has to be run again.*IterableWrapper.*once only"):
+    with pytest.raises(StateError, match=r"has to be run again.*IterableWrapper.*only once"):
         next(iterator)
 
 
