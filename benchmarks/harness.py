@@ -1,9 +1,9 @@
 """Contenders take turns: what slows the machine for a moment slows all of them, and ratios stay true.
 
-In every round each contender runs once, every other round in reverse order so that nobody always runs after the same
-neighbour. A contender's time is its best round, because noise only ever adds. Before the first round each contender's
-output is compared with a reference, so that nobody is measured doing other work. A contender that cannot run, or whose
-output differs, keeps its row and says why; the others go on.
+In every round each contender runs once. Every other round is in reverse order, so that no contender always runs after
+the same neighbour. A contender's time is its best round, because noise only ever adds. Before the first round each
+contender's output is compared with a reference, so that all contenders do the same work. A contender that cannot run,
+or whose output differs, keeps its row and says why; the others go on.
 """
 
 from collections.abc import Callable, Iterable, Sequence

@@ -1,6 +1,6 @@
 """How many of this library's functions an act of a loader calls: ``python -m benchmarks.hops``, ``-v`` names them.
 
-Whoever follows the way of an act reads these functions; what has no name is a part of the function that it is in. The
+A reader of the code follows these functions; a lambda or comprehension is part of the function that contains it. The
 loader is new, and has two worker processes. The way is the one at home, but for that of a chunk, which is a worker's.
 """
 

@@ -1,6 +1,6 @@
 """Cost of an epoch at scale, for each rank of 8 to 65,536.
 
-Nobody here has so many. The first table counts what 2, 4 and 8 ranks really send, ask and read, and holds the
+No machine here has so many. The first table counts what 2, 4 and 8 ranks really send, ask and read, and holds the
 arithmetic of ``benchmarks.scale_model`` against it, in a star and in a tree of several levels; the others go on from
 there.
 """

@@ -72,7 +72,7 @@ def _start() -> tuple[float, float, float]:
 
 
 def _rows_of_imports() -> Iterator[Row]:
-    # The first interpreter writes byte code for whoever has none yet; it is not counted.
+    # The first interpreter writes missing byte code; it is not counted.
     try:
         times = [_imports() for _ in range(FRESH_INTERPRETERS + 1)][1:]
     except CalledProcessError as error:

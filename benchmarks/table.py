@@ -1,7 +1,7 @@
 """Plain aligned tables of figures, some of which are required.
 
 A row either has figures or says why it has none; a table never drops a row. A requirement that is not shown to hold is
-missed, except where the contender it speaks of is not installed: that is said, and held against nobody.
+missed, except where the contender it speaks of is not installed: the table says so, and the requirement counts as kept.
 """
 
 from collections.abc import Sequence

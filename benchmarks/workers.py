@@ -68,7 +68,7 @@ def row(x: int) -> torch.Tensor:
 
 
 def burns(seconds: float, x: Any) -> Any:
-    """Takes so much of the CPU's time, whoever else runs."""
+    """Use an amount of the CPU's time, whatever else runs."""
     until = thread_time() + seconds
     while thread_time() < until:
         pass

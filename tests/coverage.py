@@ -118,7 +118,7 @@ def wrong_with(policy: Uneven, length: int, own: Sequence[int], ranks: Sequence[
         filled = counts.pop(PADDING, 0)
         doubled = sum(count - 1 for count in counts.values())
         if not set(counts) <= set(range(length)):
-            wrong.append(f"epoch {number}: elements that are nobody's")
+            wrong.append(f"epoch {number}: elements that the source does not have")
         added = {"pad": filled, "repeat": doubled}.get(policy, 0)
         if (filled, doubled) != {"pad": (added, 0), "repeat": (0, added)}.get(policy, (0, 0)):
             wrong.append(f"epoch {number}: {doubled} came again, and {filled} were filled in")

@@ -98,7 +98,7 @@ class Server(ThreadingHTTPServer):
         super().process_request(request, client_address)
 
     def end(self) -> None:
-        """Wake up whoever stalls, or waits for a client."""
+        """Wake the threads that stall or wait for a client."""
         self.ending.set()
         for connection in self._connections:
             with suppress(OSError):

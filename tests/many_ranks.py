@@ -1,4 +1,4 @@
-"""The ranks of a process group, as forks of this process: cheap to start, and ended with whoever started them.
+"""The ranks of a process group, as forks of this process: cheap to start, and ended with the process that started them.
 
 ``on_ranks`` runs a function on each and returns what it returned, by rank. What a rank raises is raised here, with the
 others ended; so is taking longer than a bound.
@@ -82,7 +82,7 @@ def _received(link: Connection, rank: int) -> Any:
 
 def _be_a_rank(rank: int, world: int, folder: str, run: Callable[[int], Any], home: Connection) -> None:
     torch.set_num_threads(1)
-    leave_inherited_server()  # of whoever ran tests before this one
+    leave_inherited_server()  # of the tests that ran before this one
     try:
         meeting = Path(folder) / "meeting"
         dist.init_process_group("gloo", init_method=f"file://{meeting}", rank=rank, world_size=world)
@@ -91,6 +91,6 @@ def _be_a_rank(rank: int, world: int, folder: str, run: Callable[[int], Any], ho
             home.send((False, run(rank)))
         finally:
             dist.destroy_process_group()
-    except BaseException:  # handed to whoever has started this rank
+    except BaseException:  # passed to the process that has started this rank
         home.send((True, traceback.format_exc()))
         raise

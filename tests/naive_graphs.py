@@ -40,7 +40,7 @@ class Graph:
         raise NotImplementedError
 
     def changed(self) -> Graph | None:
-        """The same graph above other elements, one of its sources changed; None if nobody could tell them apart."""
+        """Return the same graph with one source changed, or None if the two graphs are not distinguishable."""
         raise NotImplementedError
 
 

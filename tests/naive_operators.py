@@ -279,7 +279,7 @@ JOINS: dict[str, Operator] = {
     "plain, one by one": Operator(lambda a, b: OneByOne(a, b), lambda a, b: a + b, each),
 }
 
-# Stages that raise on some elements; what is left of a stream then, nobody interprets.
+# Stages that raise on some elements; the rest of a stream after an error is not interpreted.
 RAISING: dict[str, Operator] = {
     name: Operator(build, lambda s, n: s, lambda known: Known.NOTHING)
     for name, build in {

@@ -100,9 +100,9 @@ class Preloaded:
 
 
 def serve(orders: socket.socket) -> None:
-    """Fork programs as ordered, one after the other, until nobody is there to order any."""
+    """Fork programs as ordered, one after the other, until the process that orders them has ended."""
     importlib.import_module("torch")
-    gc.freeze()  # so that nobody who is forked copies it to search it
+    gc.freeze()  # so that no fork copies it to search it
     while True:
         text, output, *_ = socket.recv_fds(orders, 1 << 20, 2)
         if not text:

@@ -1,4 +1,4 @@
-"""An iterator that nobody holds any more is closed quietly, whichever thread finds it, its own prefetch included."""
+"""An iterator without references is closed quietly, whichever thread finds it, its own prefetch included."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_the_prefetch_thread_itself_may_collect_its_iterator(monkeypatch: pytest
             gc.collect()
         return x
 
-    gc.disable()  # nobody else may find it first
+    gc.disable()  # no other thread may find it first
     try:
         iterator = iter(IterableWrapper(range(9)).map(collecting).prefetch(1))
         assert next(iterator) == 0

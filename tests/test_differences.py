@@ -71,7 +71,7 @@ PARAMETERS = {name for things in PUBLIC.values() for name in parameters_of(thing
 
 
 def missing(code: str) -> Iterator[str]:
-    """The names in a piece of code that are nobody's."""
+    """Yield the names in a piece of code that do not exist in this library."""
     if code in OF_OTHERS or re.fullmatch(r"(\.\w+)+", code):  # the latter is the ending of a file
         return
     if parameter := re.fullmatch(r"(\w+)=(\"?\w+\"?)?", code):

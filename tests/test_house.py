@@ -88,14 +88,14 @@ def nobody_sleeps(source: Source) -> Iterator[str]:
             case ast.Attribute(value=ast.Name(id=name), attr="sleep") if name in clocks:
                 yield source.at(node.lineno, advice)
             case ast.Call(func=ast.Attribute(value=ast.Call(func=made), attr="wait"), args=[_]):
-                # Nobody can set such an event.
+                # Such an event cannot be set.
                 is_event = ast.unparse(made) in ("Event", "threading.Event")
                 if is_event and "#" not in source.text.splitlines()[node.lineno - 1]:
                     yield source.at(node.lineno, f"{advice}; or say in a comment here why time itself has to pass")
 
 
 def nothing_is_swallowed(source: Source) -> Iterator[str]:
-    advice = "catch the errors you expect, raise again, or hand the caught one to whoever can raise it"
+    advice = "catch the errors you expect, raise again, or pass the caught one to a place that can raise it"
     for node in ast.walk(source.tree):
         match node:
             case ast.ExceptHandler() if catches_anything(node.type) and not hands_on(node):

@@ -62,7 +62,7 @@ def jpeg(number: int) -> bytes:
 
 
 def pixels(source: Any) -> npt.NDArray[np.uint8]:
-    """A JPEG's path or open file, decoded and made as large as models want it: the same for everybody."""
+    """A JPEG's path or open file, decoded and resized for models, the same way for all contenders."""
     from PIL import Image
 
     with Image.open(source) as image:

@@ -37,7 +37,7 @@ PACKAGES = {
 """What is imported before the clock starts."""
 
 ELSEWHERE = {OLD, LITDATA, SPDL, GRAIN}
-"""Whoever lives in the peers' environment: two versions of torchdata cannot share one."""
+"""The contenders that run in the peers' environment, because two versions of torchdata cannot share one."""
 
 WORKERS = (0, 2)
 

@@ -63,7 +63,7 @@ def asked(request: dict[str, Any], interpreter: Path | None, watch: bool = False
         try:
             peak = _finished(process, answer, watch)
         finally:
-            with suppress(ProcessLookupError):  # whoever it started and left behind goes as well
+            with suppress(ProcessLookupError):  # processes that it started and left are ended as well
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
         if not answer.exists():

@@ -1,6 +1,6 @@
 """Small pictures in memory, augmented in Python: cut out, mirrored, brightened, normalised.
 
-What is random in it follows from the picture's number, so that everybody's elements can be compared.
+Its random values follow from the picture's number, so that the elements of all contenders can be compared.
 """
 
 from __future__ import annotations

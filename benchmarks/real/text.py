@@ -1,7 +1,7 @@
 """Lines of text to blocks of tokens: read, shuffled, tokenised, put into blocks of equal length, batched.
 
-The tokenizer is the same for everybody and needs no download: the number of a word is a hash of it. Each 256 lines are
-put into blocks for themselves, and the last block is filled up with zeros; what counts as an element is a token.
+The tokenizer is the same for all contenders and needs no download: the number of a word is a hash of it. Each 256 lines
+are put into blocks for themselves, and the last block is filled up with zeros; what counts as an element is a token.
 """
 
 from __future__ import annotations

@@ -262,7 +262,7 @@ CASES: dict[str, tuple[Callable[[], None], float]] = {
     "a graph that cannot be loaded": (cannot_be_loaded, 300),
     "50 abandoned epochs": (abandoned, 300),
     "a loader that is dropped": (forgotten, 300),
-    "a loader that nobody shuts down": (never_shut_down, 300),
+    "a loader without shutdown": (never_shut_down, 300),
     "200 epochs": (many_epochs, 500),
     "64 file descriptors": (few_descriptors, 300),
     "a tiny /dev/shm": (few_shared_memory, 300),
@@ -280,7 +280,7 @@ CASES: dict[str, tuple[Callable[[], None], float]] = {
 
 ALONE = frozenset(
     {
-        *("a loader that nobody shuts down", "64 file descriptors", "a tiny /dev/shm", "the parent is killed"),
+        *("a loader without shutdown", "64 file descriptors", "a tiny /dev/shm", "the parent is killed"),
         *("Ctrl-C", "Ctrl-C at the start", "Ctrl-C twice, and workers that are stuck"),
     }
 )
@@ -293,7 +293,7 @@ WHILE_STARTING = frozenset(
         *("Ctrl-C at the start", "the parent is killed"),
     }
 )
-"""Those that can end otherwise where a worker is long in starting: it, or whoever replaces it, imports all anew."""
+"""Those that can end otherwise where a worker is long in starting: it, or its replacement, imports everything anew."""
 
 
 def main() -> None:
@@ -309,7 +309,7 @@ def main() -> None:
         problem = ""
         try:
             run(line.strip())
-        except BaseException as error:  # handed to whoever has asked for this case
+        except BaseException as error:  # passed to the process that asked for this case
             problem = "".join(traceback.format_exception(error))
         print(json.dumps(problem), flush=True)
 

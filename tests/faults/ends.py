@@ -80,7 +80,7 @@ def interrupted_twice() -> None:
 
 
 def says_ready() -> None:
-    """Tell whoever started this program that it stands where it is to be interrupted."""
+    """Tell the process that started this program that it has reached the point of interruption."""
     print("ready", flush=True)
 
 

@@ -31,7 +31,7 @@ _SERVERS = ("resource_tracker", "forkserver import")
 """What multiprocessing keeps until the program ends, by words of their commands."""
 _OWN_MEMORY = [
     *("unshare", "--mount", "--propagation", "unchanged", *(["--map-root-user"] if os.geteuid() else []), "sh", "-c"),
-    # Nobody else is to see the mount. Where the root is none itself, as in a chroot, the folder of devices is.
+    # No other process may see the mount. Where the root is none itself, as in a chroot, the folder of devices is.
     """
     { mount --make-rprivate / || mount --make-rprivate /dev; } 2>/dev/null
     mount -t tmpfs -o size="$1" none /dev/shm && shift && echo && exec "$@"
@@ -196,7 +196,7 @@ class _Running:
 def _processes(mark: str) -> Iterator[tuple[int, str]]:
     """The processes that still run and have this mark in their environment, with their commands."""
     for folder in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):  # it has ended, or is somebody else's
+        with suppress(OSError):  # it has ended, or belongs to another user
             if f"{_MARK}={mark}".encode() in (folder / "environ").read_bytes():
                 command = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
                 yield int(folder.name), command

@@ -36,7 +36,7 @@ class Format:
     """The same for a file that was cut short."""
 
     says_otherwise: Callable[[bytes], bool] = lambda data: False
-    """Whether damaged bytes are a valid file once more, only with other elements; then nobody can notice."""
+    """Return whether damaged bytes are a valid file with other elements, so that the damage cannot be noticed."""
 
     def __str__(self) -> str:
         return self.name

@@ -2,7 +2,7 @@
 
 A sound file is cut short, some of its bits are flipped, or pieces of it are moved about. What must come of reading it
 is the right elements or an error that the format declares. It must not be wrong or missing elements, another exception,
-a wait without end, a file that nobody asked for, or a lot of memory. The damage follows from a seed, the format and a
+a wait without end, an unexpected file, or a lot of memory. The damage follows from a seed, the format and a
 number, so that each case can be had again: ``python -m tests.fuzzing plain.tar --only flip/4711``.
 """
 
@@ -122,7 +122,7 @@ class Bench:
             right = found == self.expected or same(self.expected, found) or self.form.says_otherwise(data)
             verdict = Verdict("right" if right else f"wrong elements: {found!s:.300} instead of {self.expected!s:.300}")
         if self._files() != self.files:
-            return Verdict(f"files that nobody asked for: {sorted(set(self._files()) ^ set(self.files))}")
+            return Verdict(f"unexpected files: {sorted(set(self._files()) ^ set(self.files))}")
         if (grown := _most_held() - self.held) > MEMORY:
             self.held += grown
             return Verdict(f"it took {grown >> 20} MiB of memory")

@@ -89,7 +89,7 @@ def _decodes(path: str) -> Pipe:
     [
         (_reads_all, b"one", "wrong elements"),
         (_waits, b"two", "it hangs"),
-        (_writes, b"three", "files that nobody asked for"),
+        (_writes, b"three", "unexpected files"),
         (_decodes, b"\xff", "undeclared UnicodeDecodeError"),
     ],
 )

@@ -145,7 +145,7 @@ def _check(specimen: Specimen, build: Build, whole: list[str], what: str, how: s
     before: list[str] = []
     where = drain(iterator, before)
     if where is None:  # or it came where Python cannot raise it, as in a finalizer
-        must_equal(before, whole, f"{what}, which nobody met")
+        must_equal(before, whole, f"{what}, which no test met")
         loader.shutdown()
         return
     if how == "resumed":

@@ -97,7 +97,7 @@ def test_lists_in_lists_have_an_end() -> None:
     assert reason.endswith(": expected at most 100 levels, found list of length 1")
     shared: list[Any] = []
     for _ in range(60):
-        shared = [shared, shared]  # two to the power of 60 values, for whoever looks at all of them
+        shared = [shared, shared]  # two to the power of 60 values, if all of them are read
     reason = reason_to_refuse(buffers, replaced(running(), ("cells", 1), shared, sealing=False))
     assert reason.startswith("cells: expected at most 2000000 values, a shared one counted each time")
 

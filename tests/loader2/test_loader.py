@@ -201,7 +201,7 @@ def test_position_outlives_the_iterator() -> None:
 
 @pytest.mark.parametrize("service", [None, InProcessReadingService(), InProcessReadingService(prefetch_cnt=3)])
 def test_a_loader_lives_as_long_as_its_iterator(service: InProcessReadingService | None) -> None:
-    # The loop holds the iterator, and nobody holds the loader.
+    # The loop refers to the iterator, and nothing refers to the loader.
     assert [element for element in DataLoader2(numbers(30), reading_service=service)] == list(range(30))  # noqa: C416 - list() would hold the loader
 
 

@@ -22,7 +22,7 @@ from loader2 import DataLoader2, progress
 
 
 class Stream(io.StringIO):
-    """A stream that somebody can wait for, and that may be a terminal."""
+    """A stream that a test can wait for, and that may be a terminal."""
 
     def __init__(self, is_terminal: bool = False) -> None:
         super().__init__()

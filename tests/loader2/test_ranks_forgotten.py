@@ -23,7 +23,7 @@ from tests.many_ranks import on_ranks
 
 
 class OfAUser(ReadingServiceInterface):
-    """May see to ranks by itself: nobody knows."""
+    """A service that may shard by rank itself."""
 
     def initialize(self, datapipe: Any) -> Any:
         return datapipe

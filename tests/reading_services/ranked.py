@@ -1,4 +1,4 @@
-"""One rank of many, played in this process, without a group: its shard and its seeds, and nobody to wait for."""
+"""One rank of many, played in this process, without a group: its shard and its seeds, without a wait for others."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ def test_what_is_to_be_copied_stays_until_it_is(fd: int) -> None:
     assert offset is not None
     copied = writer.copy_kept_values(offset)
     assert isinstance(copied, memoryview)
-    del view  # whoever had it lets go in between
+    del view  # its user drops it in between
     assert writer.put([memoryview(bytes(SIZE))]) is None
     del copied
     assert writer.put([memoryview(bytes(SIZE))]) is not None

@@ -89,7 +89,7 @@ def _started() -> str:
 
 
 def address() -> str:
-    """The server's URL; the first who asks starts it. Whoever asks means this one, whatever other tests have used."""
+    """Return the server's URL. The first call starts it. It is the same whatever other tests have used."""
     url = _started()
     os.environ.update(
         AWS_ENDPOINT_URL_S3=url,

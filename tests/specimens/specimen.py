@@ -79,7 +79,7 @@ def scratch() -> Path:
 
 @cache
 def folder() -> Path:
-    """The folder of the specimens' files, in which nobody writes."""
+    """The folder of the specimens' files, which is only read."""
     path = everything() / "files"
     path.mkdir()
     (path / "a.csv").write_text('x,y\n1,one\n2,"two\nlines"\n3,three\n')

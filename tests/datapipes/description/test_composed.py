@@ -1,4 +1,4 @@
-"""Operators that are functions: what they give is theirs, and nobody else's."""
+"""Operators that are functions: their results belong to them alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every pipe is a dataset of torch's, a value with methods, printed by hooks if somebody sets them."""
+"""Every pipe is a dataset of torch's, a value with methods, printed by hooks if they are set."""
 
 from __future__ import annotations
 

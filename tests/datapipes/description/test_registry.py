@@ -1,4 +1,4 @@
-"""Users' own names: one owner for each, told apart by kind, and an error that helps for a name nobody has."""
+"""Users' own names: one owner for each, told apart by kind, and a helpful error for an unknown name."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Scaled(IterDataPipe[int]):
 
 
 class Other(Scaled):
-    """Somebody else's."""
+    """An operator of another package."""
 
 
 class Reversed(MapDataPipe[Any]):

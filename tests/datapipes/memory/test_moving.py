@@ -149,7 +149,7 @@ def test_the_loops_stream_waits_for_a_copy_that_is_made_in_another(monkeypatch: 
     data = {"a": [Hosted()], "b": Hosted()}
     finish = SideStream(META, streams).begin(data)
     begun = ["pinned", "copied in its own, waiting: False"] * 2 + ["an event in its own"]
-    assert steps == begun, "and nobody has waited"
+    assert steps == begun, "and no step has waited"
     assert set(finish()) == {"a", "b"}
     waited = ["the loop's waits for the event of its own", "used in the loop's", "used in the loop's"]
     assert steps == begun + waited

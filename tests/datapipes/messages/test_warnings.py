@@ -1,4 +1,4 @@
-"""A warning shows the line of whoever iterates, through any number of stages and threads of this library's."""
+"""A warning shows the line of the user's loop, through any number of stages and threads of this library."""
 
 from __future__ import annotations
 

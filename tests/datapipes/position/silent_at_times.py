@@ -8,7 +8,7 @@ from datapipes.iter import IterDataPipe
 
 
 class SilentAtTimes(IterDataPipe[int]):
-    """Numbers from 1 on; behind some of them nobody is told where it is."""
+    """Numbers from 1 on; after some of them it gives no position."""
 
     def __init__(self, length: int) -> None:
         self.length = length

@@ -1,4 +1,4 @@
-"""A position is refused above other elements than those it was saved above, unless somebody insists."""
+"""A position is refused above other elements than those it was saved above, unless ``strict=False``."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_one_file_more_is_refused_and_said(service: str) -> None:
         loader.load_state_dict(state)
     with DataLoader2(graph(files(101)), reading_service=make()) as loader:
         loader.load_state_dict(state, strict=False)
-        # Where nobody has looked yet a worker begins anew, and passes over as many of the new files as were handed on.
+        # Without a snapshot a worker begins anew, and skips as many of the new files as were handed on.
         assert len(list(loader)) in (97, 98)
     again = DataLoader2.from_state(state, make(), datapipe=graph(files(101)), strict=False)
     assert len(list(again)) in (97, 98)

@@ -30,7 +30,7 @@ STREAM: list[Any] = [ValueError(f"{i} is bad") if i % 9 in (0, 4, 5) else i for 
 
 
 class Clock:
-    """Seconds that pass when somebody says so: parts of them that add up exactly."""
+    """A clock that the test moves by fractions of a second that add up exactly."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -69,7 +69,7 @@ class Reader:
             self.clock.now += cost
             self.costs.append(cost)
             if not savable:
-                raise UnsavableElement("a stage above holds what nobody can save")
+                raise UnsavableElement("a stage above holds an element that cannot be saved")
             return self.source
 
         before = len(self.costs)

@@ -77,7 +77,7 @@ def test_the_attributes_that_a_class_sets_are_the_iterations_own() -> None:
 
 def test_what_an_attribute_refers_to_is_shared() -> None:
     class Telling(Generator):
-        """Writes down what it does, where somebody else reads it."""
+        """A class that records its calls in a list that the test reads."""
 
         def __init__(self, source_datapipe: Pipe, told: list[str]) -> None:
             super().__init__(source_datapipe)

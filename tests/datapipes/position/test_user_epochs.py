@@ -157,7 +157,7 @@ def test_without_a_loader_iterations_are_counted() -> None:
     assert [epochs_in(list(pipe)) for _ in range(2)] == [{100}, {101}]
     told = IsTold(numbers(3))
     told.set_epoch(4)
-    assert epochs_in([*told, *told]) == {4}, "whoever iterates has told it"
+    assert epochs_in([*told, *told]) == {4}, "each iteration has passed it on"
 
 
 @pytest.mark.parametrize("workers", [0, 2])

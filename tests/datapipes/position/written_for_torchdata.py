@@ -29,7 +29,7 @@ class Generator(IterDataPipe[Any]):
 
 
 class ReturnsAnother(Generator):
-    """Returns an iterator that somebody else made."""
+    """Returns an iterator that was made elsewhere."""
 
     def __iter__(self) -> Iterator[Any]:
         return map(_itself, self.source_datapipe)

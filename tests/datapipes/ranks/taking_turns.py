@@ -49,7 +49,7 @@ class Turns:
 
 
 class _Changed(Condition):
-    """Needs no lock and tells nobody: who waits is asked."""
+    """A condition without a lock and without notifications: waiting ranks are polled."""
 
     def __init__(self, rank: int, turns: Turns) -> None:
         super().__init__()

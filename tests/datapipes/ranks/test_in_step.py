@@ -151,7 +151,7 @@ def failing(bad: set[int]) -> Callable[[int], int]:
 
 @given(some.integers(2, 4), some.integers(1, 70), some.integers(1, 3), KNOWN, SEEDS, some.data())
 def test_all_go_on_behind_errors(world: int, count: int, errors: int, known: bool, seed: int, data: Any) -> None:
-    """Whoever fails has one element less, and so have all; of a second failure, others may hear when it is too late."""
+    """A rank that fails has one element less, and so have all; a second failure may reach the others too late."""
     fails = data.draw(some.integers(0, world - 1))
     bad = data.draw(some.sets(some.sampled_from(own(fails, count)), min_size=1, max_size=errors))
 

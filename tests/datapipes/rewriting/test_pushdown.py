@@ -1,7 +1,7 @@
 """Pushdown: each rule leaves the elements and their order as they are, and makes a shard's own elements alone.
 
 The plain definition is the same session with ``pushed`` switched off, and every n-th element of the graph while
-nobody has sharded it.
+it is not sharded.
 """
 
 from __future__ import annotations

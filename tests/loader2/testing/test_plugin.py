@@ -1,4 +1,4 @@
-"""The plugin for pytest: one test for each law, and nothing imported where nobody asks for laws."""
+"""The plugin for pytest: one test for each law, and no import in a run without laws."""
 
 from __future__ import annotations
 

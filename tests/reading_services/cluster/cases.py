@@ -54,7 +54,7 @@ def draw(x: int) -> tuple[int, float, torch.Tensor]:
 
 
 def worked(x: Any) -> Any:
-    """Half a millisecond of work, so that somebody can be killed in the middle of it."""
+    """Half a millisecond of work, so that a worker can be killed in the middle of it."""
     until = time.perf_counter() + 0.0005
     while time.perf_counter() < until:
         pass
@@ -227,7 +227,7 @@ def filled(x: int) -> torch.Tensor:
 
 @case
 def elements_are_yours(cluster: Nodes) -> None:
-    """What arrives from another machine can be kept, and written to, and nobody else sees it."""
+    """Elements from another machine can be kept and changed, and no other process sees the changes."""
     graph = IterableWrapper(range(60)).sharding_filter().map(filled)
     with DataLoader2(graph, reading_service=on_ray(cluster)) as dl, warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -433,7 +433,7 @@ def other_code_is_named(cluster: Nodes) -> None:
             graph = IterableWrapper(range(4)).sharding_filter().map(users_module.twice)
             with DataLoader2(graph, reading_service=on_ray(cluster)) as dl:
                 it = iter(dl)
-                module.write_text("def twice(x):\n    return 3 * x\n")  # nobody has started by now
+                module.write_text("def twice(x):\n    return 3 * x\n")  # no worker has started yet
                 with pytest.raises(
                     WorkerError, match=r"node 127.0.0.1 .* other files than the main process for users_module"
                 ):

@@ -162,7 +162,7 @@ def test_what_an_instance_leaves_behind_ends_with_it(run: Run, tmp_path: Path) -
         status, out, _ = run("sh", "-c", f"sleep 300 > {tmp_path}/held & echo done")
         assert (status, out) == (0, ["[1,0]<stdout>:done"])
         os.set_blocking(reader, True)
-        assert os.read(reader, 1) == b""  # nobody has it open any more
+        assert os.read(reader, 1) == b""  # no process has it open any more
     finally:
         os.close(reader)
 

@@ -1,4 +1,4 @@
-"""However a launch ends, it ends soon, tells by its status how, and leaves nobody behind.
+"""However a launch ends, it ends soon, its status tells how, and no process is left.
 
 Each instance holds a named pipe open; when the last one has gone, whatever way, its reader comes to the end.
 """

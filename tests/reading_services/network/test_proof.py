@@ -1,4 +1,4 @@
-"""Two sides that know a key find each other; nobody else is let in, told anything, or helped by what he has heard."""
+"""Two sides that know a key connect; a stranger is not let in, gets no data, and learns nothing from what it hears."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def later() -> float:
 
 
 def meeting(caller: str, called: str, wire: Wire = lambda said, _: said) -> tuple[Future[None], Future[dict[str, Any]]]:
-    """How it ends for both, with somebody between them."""
+    """Return the ends of both sides, with a process between them that changes their messages."""
     here, near = socket.socketpair()
     far, there = socket.socketpair()
 

@@ -1,6 +1,6 @@
 """The program of the play ``narrow``: one of two ranks that meet; rank 1 first looks where rank 0 lets it in.
 
-It says which addresses of rank 0's host let anybody connect at the one port that rank 0 may use.
+It prints the addresses of rank 0's host that accept connections at the one port that rank 0 may use.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ SECONDS = 5.0
 
 
 def graph(length: int) -> IterDataPipe[int]:
-    """Behind the ``filter`` nobody knows how many elements there are, so the ranks have to agree all the time."""
+    """Below the ``filter`` the number of elements is unknown, so the ranks have to agree all the time."""
     return IterableWrapper(range(length)).shuffle().sharding_filter().filter(is_element)
 
 

@@ -68,7 +68,7 @@ def main(folder: Path) -> None:
 
 
 def in_step(batches: Iterator[list[int]]) -> None:
-    """Stand in for the gradients of a training. Its own error names nobody, but the loader's next one does."""
+    """Stand in for the gradients of a training. Its own error names no rank, but the loader's next one does."""
     try:
         dist.all_reduce(torch.zeros(1))
     except RuntimeError:
@@ -85,7 +85,7 @@ def save(loader: DataLoader2[list[int]], folder: Path, rank: int, epoch: int, st
 def restored(loader: DataLoader2[list[int]], folder: Path, rank: int) -> tuple[int, int]:
     """Go to the last step that all ranks have saved; its epoch, and which step comes next."""
     found = saved_by_all(folder, dist.get_world_size())
-    dist.barrier()  # everybody has looked before anybody saves anew
+    dist.barrier()  # all ranks have read the files before one of them saves anew
     if found is None:
         return 0, 0
     state = torch.load(folder / f"state-{found}-of-{rank}")

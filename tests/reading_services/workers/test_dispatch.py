@@ -1,4 +1,4 @@
-"""sharding_round_robin_dispatch: made once, dealt out in turn, and nobody waits for one who waits for him."""
+"""sharding_round_robin_dispatch: elements are made once, dealt out in turn, and no two workers wait for each other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The end of a worker that its place tells once, beside something else: whoever needs that worker is told later."""
+"""A worker's end that its host reports once, beside another event: a call that needs that worker gets it later."""
 
 from __future__ import annotations
 

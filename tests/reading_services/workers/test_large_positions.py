@@ -1,4 +1,4 @@
-"""Positions larger than a pipe: told after exceptions without a wait; else, if they are large, where somebody saves."""
+"""Positions larger than a pipe: sent after exceptions without a wait, and otherwise only if the consumer saves."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def numbers_of(elements: Iterable[tuple[int, bytes]]) -> list[int]:
 
 
 def given(graph: Pipe, service: ReadingServiceInterface) -> list[int]:
-    """The numbers of all elements, by somebody who goes on after each exception, in two epochs."""
+    """Return the numbers of all elements of two epochs. Continue after each exception."""
     found: list[int] = []
     with DataLoader2(graph, reading_service=service) as loader:
         loader.seed(SEED)

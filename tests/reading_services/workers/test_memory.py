@@ -75,7 +75,7 @@ def test_a_count_that_has_gone_up_says_that_memory_ran_out(place: str, tmp_path:
     root = str(tmp_path)
     before = ended_by_the_kernel(root)
     assert before == 4
-    assert why_killed(before, root) == "", "somebody else has killed it"
+    assert why_killed(before, root) == "", "another process has killed it"
     write(tmp_path, {counted: files[counted] % 5})
     assert f"memory ran out, and the kernel has ended processes since this one began: {limit};" in why_killed(
         before, root
@@ -100,12 +100,14 @@ def group() -> Iterator[Path]:
     try:
         folder.mkdir()
     except OSError as error:
-        pytest.skip(f"no cgroup can be made here, so nobody was ended for want of memory: {error}")
+        pytest.skip(f"no cgroup can be made here, so no process was killed for lack of memory: {error}")
     try:
         try:
             (folder / limit).write_text(str(512 << 20))
         except OSError as error:
-            pytest.skip(f"no cgroup with a limit can be made here, so nobody was ended for want of memory: {error}")
+            pytest.skip(
+                f"no cgroup with a limit can be made here, so no process was killed for lack of memory: {error}"
+            )
         yield folder
     finally:
         folder.rmdir()

@@ -1,4 +1,4 @@
-"""Workers that die are replaced, and nobody can tell by the elements."""
+"""Workers that die are replaced, and the elements stay the same."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Workers that cannot start: whoever asks is told why, whatever else happens meanwhile."""
+"""Workers that cannot start: the caller gets the reason, whatever else happens meanwhile."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_it_is_told_once_and_tried_again(pool: Pool) -> None:
 
 @pytest.mark.parametrize("ends", [False, True])
 def test_another_opening_does_not_cover_it(pool: Pool, ends: bool) -> None:
-    """Worker 1 has said it, and nobody has asked worker 1, when the opening is left."""
+    """Worker 1 has sent its error, and the main process has not read it, when the opening is left."""
     pool.open(ORDERS)
     with pytest.raises(LookupError, match="worker 0 finds nothing"):
         pool.next_frame([0])

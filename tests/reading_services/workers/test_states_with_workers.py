@@ -95,7 +95,7 @@ def states_of(build: Callable[[], Pipe], service: Any) -> tuple[list[list[str]],
 
 
 def asked(*_: Any) -> None:
-    raise AssertionError("somebody was asked")
+    raise AssertionError("it was called")
 
 
 def check(service: Service, kind: str, workers: int, folder: Path, some: slice) -> None:

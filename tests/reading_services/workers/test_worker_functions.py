@@ -64,7 +64,7 @@ def test_reset_is_given_seeds_that_differ_and_repeat(service: Service) -> None:
 @both
 def test_the_library_itself_draws_from_no_generator_of_seeds(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     def never(*_: Any) -> None:
-        raise AssertionError("nobody has asked for its numbers")
+        raise AssertionError("its numbers are not needed")
 
     for name in ("generate", "spawn"):
         monkeypatch.setattr(PhiloxEngine, name, never)

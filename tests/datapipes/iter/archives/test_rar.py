@@ -31,7 +31,7 @@ def test_stored_members() -> None:
 
 @pytest.fixture
 def no_program(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """A search path with no program that unpacks; whoever needs one puts it into this folder."""
+    """A search path with no program that unpacks; a test that needs one puts it into this folder."""
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(rarfile, "CURRENT_SETUP", None)
     return tmp_path

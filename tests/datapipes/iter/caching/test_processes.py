@@ -1,4 +1,4 @@
-"""Several processes use one cache: each file is made once, and whoever dies takes nobody along."""
+"""Several processes use one cache: each file is made once, and a process that dies does no harm to others."""
 
 from __future__ import annotations
 

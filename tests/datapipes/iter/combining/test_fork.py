@@ -78,7 +78,7 @@ def test_a_child_that_is_read_alone_needs_no_buffer() -> None:
 
 def test_an_overflow_takes_nothing() -> None:
     a, b = numbers(5).fork(2, buffer_size=2)
-    # Whoever is asked three times as often as the other gets too far ahead, and waits where it is.
+    # The child that is read three times as often gets too far ahead, and raises.
     found = outcomes(b.mux(a.batch(3)), most=4)
     assert found[:2] == [0, [0, 1, 2]]
     assert ["buffer overflow" in str(x) for x in found[2:]] == [True, True]

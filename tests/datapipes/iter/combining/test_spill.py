@@ -27,7 +27,7 @@ SHARED_FOLDER = settings(suppress_health_check=[HealthCheck.function_scoped_fixt
 
 
 class Unsavable:
-    """Nobody allowed this class in a state."""
+    """A class that is not allowed in a state."""
 
 
 def texts(length: int) -> Any:

@@ -156,7 +156,7 @@ def test_open_files_are_opened_again_where_they_were(tmp_path: Path) -> None:
 
 def test_what_a_class_gave_is_taken_again_from_one_that_was_not_used() -> None:
     def opened(text: str) -> tuple[str, Any]:
-        return text, StreamWrapper(io.StringIO("\n".join(text)))  # which nobody can open again by its name
+        return text, StreamWrapper(io.StringIO("\n".join(text)))  # which cannot be opened again by its name
 
     def lines(row: tuple[str, Any]) -> Iterator[str]:
         for line in row[1]:

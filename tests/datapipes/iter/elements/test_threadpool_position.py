@@ -61,7 +61,7 @@ def test_saving_waits_for_nobody_where_looking_at_positions_is_cheap(monkeypatch
 
 
 def forked(fn: Callable[[Any], Any]) -> Any:
-    """Where a sibling reads above as well, nobody may carry positions: what is ahead is saved."""
+    """If a sibling reads the stages above as well, no cell may carry a table: the elements ahead are saved."""
     rows, others = IterableWrapper([{"x": x} for x in range(6)]).fork(2, copy="deep")
     return rows.threadpool_map(fn, scheduled_tasks=3, max_workers=2).zip(others)
 
@@ -132,7 +132,7 @@ def test_a_state_that_does_not_fit_is_refused(change: dict[str, Any]) -> None:
 @pytest.mark.parametrize("runs_ahead", ["threadpool_map", "prefetch"])
 def test_an_error_of_the_source_is_saved_in_its_place(runs_ahead: str) -> None:
     def build() -> Any:
-        first, second = numbers(12).fork(2)  # nobody looks at positions that are shared
+        first, second = numbers(12).fork(2)  # no snapshot is taken of shared stages
         if runs_ahead == "prefetch":
             ahead: Any = second.map(failing_at(4, 7)).prefetch(6)
         else:

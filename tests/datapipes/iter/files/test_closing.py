@@ -121,7 +121,7 @@ def test_nothing_stays_open(way: str, part: float, tmp_path: Path) -> None:
         for _ in range(500):  # a thread of pyarrow's may hold a file a little longer
             if not open_files(tmp_path):
                 break
-            Event().wait(0.01)  # which tells nobody
+            Event().wait(0.01)  # no event is sent for it
         assert open_files(tmp_path) == []
 
 

@@ -185,7 +185,7 @@ def test_a_thread_that_is_stuck_does_not_keep_others_from_closing() -> None:
     stuck, go_on = threading.Event(), threading.Event()
 
     class Slow(IterDataPipe[int]):
-        """Its generator waits where nobody can end it, from when its reader is being closed."""
+        """Its generator waits without an end from the moment that its reader is being closed."""
 
         def _open(self, at: Opening) -> Iterator[int]:
             return self._elements()

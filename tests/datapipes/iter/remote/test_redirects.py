@@ -68,7 +68,7 @@ def test_a_loop_ends(server: Server, read: Reader) -> None:
 @pytest.mark.parametrize("target", ["file:///etc/hostname", "ftp://127.0.0.1/x", "data:,x", "https://127.0.0.1:9/x"])
 def test_schemes(server: Server, read: Reader, target: str) -> None:
     server.pages["/a"] = redirect(target)
-    if target.startswith("https"):  # an upgrade is followed, to where nobody listens
+    if target.startswith("https"):  # an upgrade is followed, to a port where no server listens
         with pytest.raises(OSError, match=r"(?i)connect|127\.0\.0\.1:9"):
             read(server.url("/a"))
     else:

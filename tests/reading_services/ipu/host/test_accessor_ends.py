@@ -1,4 +1,4 @@
-"""Programs with an accessor that end, in whichever way: nothing hangs, nobody is left over, nothing odd is printed."""
+"""Programs with an accessor that end, in whichever way: nothing hangs, no process is left, nothing odd is printed."""
 
 from __future__ import annotations
 

@@ -142,7 +142,7 @@ def test_a_loss_may_reach_weights_in_any_way(way: str) -> None:
                 rows = slice(6 * update + 3 * part, 6 * update + 3 * part + 3)
                 (host(x[rows], target[rows]) / 2).sum().backward()
             optimizer.step()
-        if step != 1:  # whether somebody looks in between does not matter
+        if step != 1:  # reading the loss in between makes no difference
             for (name, one), other in zip(device.state_dict().items(), host.state_dict().values(), strict=True):
                 torch.testing.assert_close(one, other, msg=name)
     assert all(each.grad is None for each in device.parameters())

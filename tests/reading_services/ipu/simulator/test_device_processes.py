@@ -32,7 +32,7 @@ def trained(process: int) -> list[dict[str, Any]]:
 
 
 def trained_by(reduction: poptorch.ReductionType, process: int) -> dict[str, Any]:
-    torch.manual_seed(process)  # the first process's weights are everybody's
+    torch.manual_seed(process)  # all processes get the weights of the first one
     model = Linear()
     options = options_of(reduction, 2)
     options.Distributed.configureProcessId(process, PROCESSES)

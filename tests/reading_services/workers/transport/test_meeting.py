@@ -1,4 +1,4 @@
-"""Who knows the key is let in, and nobody else, in a time that has an end."""
+"""Only a caller that knows the key is let in, and the proof has a time limit."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ nothing is lost or comes twice.
 
 A link is a pipe each way, and a pipe holds less than a frame with a position in it may be. A producer that writes does
 nothing else until all is in the pipe. The consumer keeps what there is no room for, and reads only while it waits for
-a frame; one that waited for room as well would come to a state in which nobody can go on, which is shown, too.
+a frame; one that waited for room as well would come to a state in which neither side can go on, which is shown, too.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Pipe:
             self.inside.append((frame, min(size, room)))
 
     def read(self) -> None:
-        """Take all out. Whoever has more to write does so at once: nobody else has a say in when."""
+        """Take all out. A producer that has more to write does so at once."""
         while self.inside:
             self.come.extend(frame for frame, _ in self.inside if frame is not None)
             self.inside.clear()
@@ -195,7 +195,7 @@ class World:
             self.back[i].clear()
 
     def leave(self, i: int) -> None:
-        """The link has ended: whoever reads is told, and whoever writes."""
+        """End the link: the reader and the writer get an error."""
         self.producers[i].receive(Close())
 
 
@@ -219,7 +219,7 @@ def test_a_consumer_that_waits_for_room_comes_to_where_nobody_can_go_on() -> Non
 
 
 def explored(start: World) -> tuple[list[World], int]:
-    """The states in which nobody can go on, and how many states can be reached."""
+    """Return the states in which no side can go on, and the number of states that can be reached."""
     seen = {start.key()}
     todo = [start]
     ends = []

@@ -1,4 +1,4 @@
-"""Elements sent between processes arrive equal, belong to whoever gets them, and are never written over."""
+"""Elements sent between processes arrive equal, belong to the receiver, and are never overwritten."""
 
 from __future__ import annotations
 

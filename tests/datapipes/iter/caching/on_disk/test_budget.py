@@ -146,7 +146,7 @@ def test_what_was_counted_stays_counted_when_making_it_again_fails(tmp_path: Pat
 
 def read_at_once(folder: Path, start: int) -> None:
     for path in cache(folder, [(start + i) % 12 for i in range(40)], 4):
-        with open(path, "rb") as file:  # it is at hand, so nobody removes it
+        with open(path, "rb") as file:  # it is open, so it is not removed
             assert len(file.read()) == SIZE
 
 

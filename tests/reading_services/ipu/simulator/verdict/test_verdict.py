@@ -52,7 +52,7 @@ def test_exactly_one_is_to_blame(load: float, work: Work, mode: Mode, workers: i
     assert found.slow == (found.bottleneck == "loader") == (load - step > FREE * load)
     assert found.slow <= found.waits
     if mode == "async":
-        assert found.slow == found.waits, "what runs ahead makes nobody wait unless it is slow"
+        assert found.slow == found.waits, "a stage that runs ahead delays others only if it is slow"
     assert found.synthetic_rate >= found.device_rate * (1 - 1e-9)
     assert found.advice
     text = str(found)
