@@ -165,7 +165,7 @@ _at_most: ContextVar[int | None] = ContextVar("at_most", default=None)
 
 @contextmanager
 def at_most(size: int) -> Iterator[None]:
-    """Raise TooLarge for a buffer of more than ``size`` bytes, before most of it is encoded."""
+    """Raise SnapshotTooLarge for a buffer of more than ``size`` bytes, before most of it is encoded."""
     before = _at_most.get()
     try:  # Ctrl-C may come as soon as it is set
         _at_most.set(size)

@@ -1,4 +1,4 @@
-"""InnerSession: a session of the stages above one stage, which belongs to that stage and can be opened again.
+"""A session of the stages above one stage, which belongs to that stage and can be opened again.
 
 Snapshots of that session are taken within a budget. If the session is ahead of the elements handed on, or has to be
 opened again, its position is the last snapshot and the number of elements handed on since. These are skipped.

@@ -58,7 +58,7 @@ class WorkerJob:
     link: PipeProducerEnd
     info: WorkerInfo
     graph: Any
-    """``PoolPlan.worker_job``, or the pickle of it, in ``SharedBytes`` on this machine."""
+    """``worker_job`` of the pool's spec, or its pickle, in ``SharedBytes`` on this machine."""
     window: Window
     stacks: SharedFd
     """A file for the stacks of all threads, written when the parent asks for them."""
@@ -110,7 +110,7 @@ class DispatcherJob:
 
     links: list[PipeProducerEnd]
     graph: Any
-    """``PoolPlan.dispatcher_job``, or the pickle of it as above."""
+    """``dispatcher_job`` of the pool's spec, or its pickle as above."""
     window: Window
     stacks: SharedFd
     record: SharedFd
@@ -147,7 +147,7 @@ def dispatch(job: DispatcherJob) -> None:
 
 
 def _opened(job: Any) -> tuple[Any, ...]:
-    """Load a job of ``PoolPlan``, inherited or pickled: set its switches, and return the rest."""
+    """Load a job of the pool's spec, inherited or pickled: set its environment, and return the rest."""
     switches, *rest = _unpickled(job)
     os.environ.update(switches)
     return tuple(rest)

@@ -2,25 +2,24 @@
 
 No I/O and no clock: two state machines and a table. The links beside this file carry the frames.
 
-    consumer -> producer                          producer -> consumer
-    Open     make the elements of an opening      Items    some elements, in order, and the table after them
-    Credit   one of your frames was used up       Failed   an error in place of an element, and the table after it
-    Widen    run ahead by this window             End      the opening has no more elements
-    Stop     drop the rest of an opening
-    Close    leave                                Started  ready for the first opening
+    consumer -> producer                              producer -> consumer
+    OpenStream  make the elements of an opening       Items        some elements, in order, and the table after them
+    Credit      one of your frames was used up        Failed       an error in place of an element, and the table after
+    Widen       run ahead by this window              EndOfStream  the opening has no more elements
+    Stop        drop the rest of an opening           Started      ready for the first opening
+    Close       leave
 
-    producer is   it may send    and becomes      it may get    and becomes
-    new           Started        new              Open          open
-                  Failed(start)  gone
-                                                  Close         gone
-    open          Items          open             Open          open, with the new opening
-                  Failed, End    idle             Credit, Widen open
-                                                  Stop          idle
-                                                  Close         gone
-    idle          (nothing)                       Open          open
-                                                  Credit, Stop  idle
-                                                  Widen         idle
-                                                  Close         gone
+    producer is   it may send          and becomes    it may get     and becomes
+    new           Started              new            OpenStream     open
+                  Failed(start)        gone           Close          gone
+    open          Items                open           OpenStream     open, with the new opening
+                  Failed, EndOfStream  idle           Credit, Widen  open
+                                                      Stop           idle
+                                                      Close          gone
+    idle          (nothing)                           OpenStream     open
+                                                      Credit, Stop   idle
+                                                      Widen          idle
+                                                      Close          gone
 
 Each frame names its opening. Frames of an earlier opening may still be under way when the next one begins: the consumer
 drops them, and the producer ignores credit for them. A producer runs ahead of its consumer by its window, which limits
