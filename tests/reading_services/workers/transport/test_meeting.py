@@ -56,7 +56,7 @@ def test_who_has_another_key_is_hung_up_on_by_both(listens: Listener, machine: s
         heard = threads.submit(greeted, listens)
         with pytest.raises(Refused, match="the process that listens there does not know the key"):
             call({**listens.address, "key": "00" * 32}, machine, {"number": 3})
-        with pytest.raises(Refused, match="hung up"):
+        with pytest.raises(Refused, match="closed the connection before it proved"):
             heard.result(10)
 
 
@@ -77,7 +77,7 @@ def test_a_caller_that_says_nothing_is_given_up(listens: Listener, monkeypatch: 
         heard = threads.submit(greeted, listens)
         with (
             closing(socket.create_connection((listens.address["host"], listens.address["port"]), 10)),
-            pytest.raises(Refused, match="did not say in time"),
+            pytest.raises(Refused, match="did not prove in time"),
         ):
             heard.result(10)
 
