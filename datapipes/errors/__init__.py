@@ -346,9 +346,6 @@ class WorkerDied(Loader2Error, RuntimeError):
     fewer workers or smaller buffers.
     """
 
-    ended: object = None
-    """The worker and its work at that time, for a service that replaces it. None if a restart would not help."""
-
 
 class WorkerTimeout(Loader2Error, TimeoutError):
     """A worker that has sent nothing for longer than its timeout. The message shows the worker's stack.

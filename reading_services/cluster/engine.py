@@ -20,8 +20,6 @@ class ProcessEnd(NamedTuple):
     how: str
     at_work: AtWork | None = None
     """The work at the end; None if the record is lost with the machine."""
-    could_not_start: bool = False
-    """Whether the process has reported why it could not start."""
 
 
 class Engine(ABC):

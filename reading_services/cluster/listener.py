@@ -40,10 +40,9 @@ class MemberStart:
     where: str = ""
     """The machine of the member, once it has connected."""
     has_ended: bool = False
-    how: str = ""
-    """The way in which the main process ended it, if it did; ``gone`` has the engine's report."""
-    failure: BaseException | None = None
+    """Whether its end was reported to the pool."""
     gone: ProcessEnd | None = None
+    """The engine's report of its end."""
     is_over: threading.Event = field(default_factory=threading.Event)
     """Set when the engine has reported its end."""
 

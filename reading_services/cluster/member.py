@@ -33,8 +33,7 @@ import reading_services
 from datapipes.errors import WorkerError
 from datapipes.position.parent_watch import leave_at_once
 from reading_services.interface.service import WorkerInfo
-from reading_services.workers.failures import Failure
-from reading_services.workers.process.main import DispatcherJob, WorkerJob, dispatch, work
+from reading_services.workers.process.main import DispatcherJob, WorkerJob, could_not_start, dispatch, work
 from reading_services.workers.process.signals import hold_back_ends
 from reading_services.workers.transport import arena
 from reading_services.workers.transport.listener import (
@@ -49,7 +48,7 @@ from reading_services.workers.transport.listener import (
     take_memory,
 )
 from reading_services.workers.transport.process import PipeConsumerEnd, PipeProducerEnd, SharedFd
-from reading_services.workers.transport.protocol import START, Failed, Window
+from reading_services.workers.transport.protocol import Window
 
 _PR_SET_PDEATHSIG = 1
 
@@ -127,12 +126,12 @@ def main() -> None:
     place = f" on {told['where']}"
     if others := [name for name, digest in task.modules.items() if digest_of(name) != digest]:
         error = WorkerError(_OTHER_CODE.format(where=told["where"], modules=", ".join(others)))
-        link.send(Failed(START, Failure.of(error, f"{told['name']}{place}")))
+        link.send(could_not_start(None if told["deals"] else task.number, f"{told['name']}{place}", error))
         return
     record = SharedFd(told["record"])
     if listens is not None:
         links = _met(listens, task)
-        dispatch(DispatcherJob(links, task.graph, task.window, stacks, record, os.getppid(), place))
+        dispatch(DispatcherJob(link, links, task.graph, task.window, stacks, record, os.getppid(), place))
         return
     info = WorkerInfo(task.workers, task.number)
     dealt = None

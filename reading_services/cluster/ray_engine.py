@@ -21,7 +21,7 @@ from datapipes.messages.warnings import warn
 from reading_services.cluster.agent import agent
 from reading_services.cluster.engine import Engine, ProcessEnd
 from reading_services.workers.call_record import CallRecord
-from reading_services.workers.process.members import COULD_NOT_START, exit_in_words
+from reading_services.workers.process.members import exit_in_words
 
 _WAIT_FOR_THE_HEAD: Final = "RAY_gcs_rpc_server_reconnect_timeout_s"
 _LONG: Final = "3600"  # seconds; by default Ray ends a driver 60 seconds after the head of its cluster is lost
@@ -143,7 +143,7 @@ def _end(told: dict[str, Any]) -> ProcessEnd:
     how = exit_in_words(told["code"])
     if told["crash"]:
         how += f", and left this:\n{told['crash']}\n"
-    return ProcessEnd(how, CallRecord.in_bytes(told["record"]), told["code"] == COULD_NOT_START)
+    return ProcessEnd(how, CallRecord.in_bytes(told["record"]))
 
 
 def _in_short(error: BaseException) -> str:

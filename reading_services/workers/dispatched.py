@@ -164,13 +164,11 @@ class DispatchClient:
         order = Order(run) if self._order is None else replace(self._order, run=run)
         return DispatchRequest(order, dealt.above, dealt.before, dealt.taken)
 
-    def started(self) -> Failed | None:
-        """Wait until the dispatcher has started; return its message that it could not, if it is that."""
+    def wait_for_start(self) -> None:
+        """Wait until the dispatcher has started, or has gone: a request to it raises then."""
         if self.link is not None:
-            with suppress(EOFError, OSError):  # that it has gone is said when it is asked for something
-                frame = self.link.receive()
-                return frame if isinstance(frame, Failed) else None
-        return None
+            with suppress(EOFError, OSError):
+                self.link.receive()
 
     def ask(self, share: DispatchRequest | NotTaking) -> None:
         """Begin an opening."""

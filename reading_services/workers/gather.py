@@ -21,7 +21,7 @@ from weakref import WeakSet
 from datapipes.description import structure
 from datapipes.description.pipe import IterDataPipe, RemoteGraph, operator
 from datapipes.description.structure import Pipe
-from datapipes.errors import StateError, WorkerDied, consumes_element
+from datapipes.errors import StateError, consumes_element
 from datapipes.messages.interrupts import CtrlCWaits
 from datapipes.messages.warnings import warn
 from datapipes.position.cells import Cell, Completion, Table, count, error_counts, fields, table, together
@@ -32,7 +32,7 @@ from reading_services.workers.dispatched import DEALT, DispatcherGone
 from reading_services.workers.pool import Pool
 from reading_services.workers.restarts import Deaths, RestartPolicy
 from reading_services.workers.transport.packing import unpacked
-from reading_services.workers.transport.protocol import Failed, Items
+from reading_services.workers.transport.protocol import Failed, Items, WorkerEnd
 from reading_services.workers.worker import EpochStart, Order
 
 T_co = TypeVar("T_co", covariant=True)
@@ -75,23 +75,23 @@ class Gathered(RemoteGraph[T_co]):
         while turns.waiting:
             wanted = turns.lacking(self.in_order)
             if wanted:
-                try:
-                    number, frame = makers.next_frame(wanted)
-                except WorkerDied as death:
-                    self._begin(turns, run, turns.survive(death))
+                came = makers.next_frame(wanted)
+                if isinstance(came, WorkerEnd):
+                    self._begin(turns, run, turns.survive(came))
                     continue
+                number, frame = came
                 turns.count_errors(number, frame.errors)
                 if isinstance(frame, Failed):
                     error = frame.error.error()
                     if isinstance(error, DispatcherGone):
-                        del error, frame
-                        self._begin(turns, run, turns.survive(makers.dispatcher_died()))
+                        del error, frame, came
+                        self._begin(turns, run, turns.survive(makers.dispatcher_end()))
                         continue
                     turns.failed(number, frame, consumes_element(error))
                     try:
                         raise error
                     finally:
-                        del error, frame  # its traceback holds this frame, and with it the workers
+                        del error, frame, came  # its traceback holds this frame, and with it the workers
                 if isinstance(frame, Items):
                     turns.take(number, frame)
                 else:
@@ -101,20 +101,12 @@ class Gathered(RemoteGraph[T_co]):
             with CtrlCWaits():
                 used_up = turns.commit()
             for number, frame in used_up:
-                try:
-                    makers.used_up(number, frame)
-                except WorkerDied as death:
-                    self._begin(turns, run, turns.survive(death))
+                makers.used_up(number, frame)
 
     def _begin(self, turns: RoundRobinCell, run: Run, numbers: set[int]) -> None:
-        """Have some workers begin where their elements are needed from; those that die meanwhile are replaced."""
-        while True:
-            orders = [turns.order(i, run, self.start) if i in numbers else None for i in range(self.makers.count)]
-            try:
-                self.makers.open(orders)
-                return
-            except WorkerDied as death:
-                numbers = numbers | turns.survive(death)
+        """Open the graph in some workers, where their next elements are."""
+        orders = [turns.order(i, run, self.start) if i in numbers else None for i in range(self.makers.count)]
+        self.makers.open(orders)
 
     def __len__(self) -> int:
         if self.start is not None and self.start.reset is not None:
@@ -176,11 +168,10 @@ class RoundRobinCell(Cell):
         order = Order(run.alone(), share.above, share.since, start, seed, watch=watch, dealing=dealing, saves=saves)
         return order if number in self.waiting else None
 
-    def survive(self, death: WorkerDied) -> set[int]:
-        """Take note of a death; the workers that have to begin again, if it is allowed that one dies."""
-        ended = self._deaths.survive(death, [share.began for share in self._shares])
-        alone = ended.worker is not None and self._makers.alone
-        return {ended.worker or 0} if alone else set(range(len(self._shares)))
+    def survive(self, end: WorkerEnd) -> set[int]:
+        """Note the end of a worker, and return the workers that have to begin again. Raise if it is not allowed."""
+        self._deaths.survive(end, [share.began for share in self._shares])
+        return set(range(len(self._shares))) if end.number is None or not self._makers.alone else {end.number}
 
     def lacking(self, in_order: bool) -> list[int]:
         """The workers of whom a message is needed before anything can be handed on."""

@@ -1,11 +1,10 @@
-"""The pool of workers of one service, as home sees them, wherever they run: started together, and ended by one owner.
+"""The pool of workers of one service, as the main process sees them, wherever they run.
 
-A host (``MemberHost``) only starts workers, carries frames, waits for a frame or for the end of a member, and ends all
+A host (``MemberHost``) only starts workers, carries frames, reports the end of a member as a frame, and ends all
 members. Everything else is here, once: the opening that a frame belongs to, the members to replace, and the thread that
 may speak for this process.
 
-Nothing here waits without an end. Whoever waits for a message is woken by the end of any member of the pool, and when
-another thread leaves the opening or ends the pool.
+Every wait has an end: the end of any member wakes it, and so does a thread that leaves the opening or ends the pool.
 """
 
 from __future__ import annotations
@@ -16,89 +15,80 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Collection, Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from time import monotonic
 from typing import ClassVar
 
-from datapipes.errors import WorkerDied, WorkersLeft, WorkerTimeout
+from datapipes.errors import WorkersLeft, WorkerTimeout
 from datapipes.messages.interrupts import CtrlCWaits
 from datapipes.position.forks import OwnerProcess
-from reading_services.workers.restarts import BEFORE_ITS_FIRST, Suspicions, WorkerEnd, died
+from reading_services.workers.restarts import Suspicions, error_of
 from reading_services.workers.transport.protocol import (
-    START,
     Consumer,
-    Failed,
+    EndReason,
     Items,
     OfOpening,
     Started,
     ToConsumer,
     ToProducer,
+    WorkerEnd,
 )
 from reading_services.workers.worker import Order, PoolSpec, numbered
 
 Number = int | None
-"""A worker's number; None: the dispatcher."""
+"""A worker's number. None: the dispatcher."""
 
 
 class MemberHost(ABC):
-    """Where the members of a pool run: a worker for each number, and a dispatcher if a part is dispatched."""
+    """Host of the members of a pool: a worker for each number, and a dispatcher if a part is dispatched."""
 
     members: ClassVar[str]
-    """What they are, in a word or two;"""
+    """The members in a word or two."""
     to_start: ClassVar[float] = 0.0
-    """seconds that one may take to start, beside the user's timeout."""
+    """Seconds that a member may take to start, beside the user's timeout."""
 
     @abstractmethod
     def start(self, numbers: Collection[int]) -> None:
-        """Start these workers, and before them the dispatcher if there has to be one and none runs."""
+        """Start workers, in place of those that have ended. Start the dispatcher first if none runs."""
 
     @abstractmethod
     def send(self, number: int, frame: ToProducer) -> None:
-        """Send a message without waiting; BrokenPipeError or ConnectionResetError if nobody is there to get it."""
+        """Send a frame without waiting. Drop it if the worker has gone, whose end arrives as a frame."""
 
     @abstractmethod
-    def wait(self, seconds: float | None) -> list[tuple[Number, ToConsumer | None]] | None:
-        """Messages that have come, and None in place of one for who has ended; None if the time is over."""
+    def wait(self, seconds: float | None) -> list[tuple[Number, ToConsumer]] | None:
+        """Wait for frames. Return ``(member, frame)`` pairs: the last frame of each member is its ``WorkerEnd``.
+
+        Return None after ``seconds`` seconds.
+        """
 
     @abstractmethod
     def wake(self) -> None:
-        """Have whoever waits return at once, or who waits next."""
+        """Have the thread that waits return at once, or the next one that waits."""
 
     @abstractmethod
     def was_woken(self) -> None:
-        """Forget ``wake``: nobody waits."""
+        """Forget ``wake``: no thread waits."""
 
     @abstractmethod
-    def ended(self) -> set[Number]:
-        """Members that were started and have ended without being told to."""
-
-    @abstractmethod
-    def failure_at_start(self, number: int) -> BaseException | None:
-        """The error that kept a worker which has ended from starting, if that is why and it was not waited for."""
-
-    @abstractmethod
-    def end_of(self, number: Number) -> WorkerEnd | WorkerDied:
-        """How a member has ended, who is given up if it has not; an error if another one would end as well."""
+    def give_up_dispatcher(self) -> list[tuple[Number, ToConsumer]]:
+        """Return the last frames of the dispatcher, which a worker cannot reach any more. End it if it still runs."""
 
     @abstractmethod
     def stacks_of(self, number: int) -> str:
-        """Where a worker stands, as far as it can be found out."""
-
-    @abstractmethod
-    def forget(self, numbers: Collection[int]) -> None:
-        """Let go of workers that have ended."""
+        """Return the stack traces of a worker, as far as they can be found out."""
 
     @abstractmethod
     def end(self, farewells: Sequence[tuple[int, ToProducer]]) -> None:
-        """End all members: each worker that runs has a message to be sent to it first."""
+        """End all members. Send each worker that runs its frame first."""
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of the place, when all members have ended."""
+        """Free what the host holds, after ``end``."""
 
 
 class PolledHost(MemberHost):
-    """A place whose members are waited for by descriptors: ``woken`` is one of these."""
+    """Host that waits for descriptors. One of them wakes it."""
 
     def __init__(self) -> None:
         self.woken = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
@@ -122,21 +112,16 @@ class PolledHost(MemberHost):
 
 @dataclass
 class _Member:
-    """Home's record of a worker."""
+    """The pool's record of a worker."""
 
     consumer: Consumer = field(default_factory=Consumer)
     frames: deque[OfOpening] = field(default_factory=deque)
-    """Messages that have come and were not asked for yet."""
+    """Frames that have come and were not asked for yet."""
     runs: bool = False
     started: float | None = None
-    """When its message came that it has started;"""
+    """The time at which it reported that it has started."""
     has_spoken: bool = False
-    """and whether anything has come since."""
-    failure: Failed | None = None
-    """Its message that it could not start, until somebody is told: whatever opening that is, and however long it takes
-    to end."""
-    is_mourned: bool = False
-    """Whether its end was told: whoever goes on wants another one in its place."""
+    """Whether a frame of an opening has come."""
 
 
 class Pool:
@@ -146,14 +131,15 @@ class Pool:
         self.count = plan.workers
         self.alone = plan.dispatched is None
         self.saves = False
-        """Whether somebody saves positions, so that workers tell large ones as well; they learn it as they go on."""
+        """Whether the caller saves positions, so that workers send large ones as well. They learn it with a credit."""
         self.suspicions: Suspicions = {}
-        """What the last death of each worker was at, kept for the next iterations (``restarts``)."""
+        """The last death of each worker, kept for the next iterations (``restarts``)."""
         self._timeout = plan.timeout
         self._place = place
         self._whose = f"the {place.members}"
         self._workers = [_Member() for _ in range(plan.workers)]
-        self._gone: set[Number] = set()  # whose end has come, and was not told yet: a place need not tell it again
+        self._ends: dict[Number, WorkerEnd] = {}  # that have come and were not handed on yet
+        self._ended: set[Number] = set()  # whose ends were handed on, and which have to be replaced
         self._opening = 0
         self._origin = OwnerProcess()
         self._lock = threading.RLock()  # the collector may end a pool in the thread that waits for it
@@ -161,35 +147,35 @@ class Pool:
 
     # -- starting and ending -------------------------------------------------------------------------------------------
 
-    def start(self, numbers: Container[int] = ()) -> None:
-        """Start the workers that were never started, those whose end was told, and among ``numbers`` all that ended.
+    def start(self) -> None:
+        """Start the workers before an epoch."""
+        self._must_talk()
+        with self._nobody_waits():
+            self._start(())
 
-        With a dispatcher all start together, because its links cannot be mended.
+    def _start(self, numbers: Container[int]) -> None:
+        """Start the workers that do not run, and replace those that have ended.
+
+        A worker whose end was not handed on yet is replaced only if it is among ``numbers``: it may have elements that
+        a caller still waits for. With a dispatcher all start together, because its links cannot be mended.
+        Raise the error of a worker that could not start.
         """
-        ended = self._place.ended()
-        ended |= {number for number, worker in self._running() if worker.is_mourned or worker.failure is not None}
-        if ended:
-            self._let_go({number for number in ended if number is not None}, numbers)
+        while came := self._place.wait(0.0):
+            self._take_all(came)
+        unable = next((end for end in self._ends.values() if end.reason is not EndReason.DIED), None)
+        if unable is not None or (not self.alone and (self._ends or self._ended)):
+            self._end()
+        if unable is not None:
+            raise error_of(unable)
+        self._are_gone({number for number in self._ends if number in numbers} | self._ended)
         missing = [number for number, worker in enumerate(self._workers) if not worker.runs]
         if missing:
             self._place.start(missing)
         for number in missing:
             self._workers[number].runs = True
 
-    def _let_go(self, ended: set[int], wanted: Container[int]) -> None:
-        """Let go of workers that have ended, if their end was told or they are wanted; raise why one did not start."""
-        failure = next(filter(None, map(self._failure_at_start, ended)), None)
-        if failure is not None or not self.alone:
-            self._end()
-        else:
-            due = [number for number in ended if number in wanted or self._workers[number].is_mourned]
-            self._place.forget(due)
-            self._are_gone(due)
-        if failure is not None:
-            raise failure
-
     def close(self) -> None:
-        """End all members; calling it again does nothing, and so does calling it in a fork of this process."""
+        """End all members. Do nothing at a second call, and in a fork of this process."""
         if not self._origin.is_here or self._closed:
             return
         with self._nobody_waits():
@@ -201,13 +187,16 @@ class Pool:
     def _end(self) -> None:
         running = self._running()
         self._place.end([(number, worker.consumer.close()) for number, worker in running])
-        self._gone.clear()
+        self._ends.clear()
+        self._ended.clear()
         self._are_gone(number for number, _ in running)
 
-    def _are_gone(self, numbers: Iterable[int]) -> None:
-        for number in numbers:  # what one of them has sent is of an earlier opening for who takes its place
-            self._gone.discard(number)
-            self._workers[number] = _Member(Consumer(self._workers[number].consumer.opening))
+    def _are_gone(self, numbers: Iterable[Number]) -> None:
+        for number in list(numbers):
+            self._ends.pop(number, None)
+            self._ended.discard(number)
+            if number is not None:  # its frames are of an earlier opening for the next worker of this number
+                self._workers[number] = _Member(Consumer(self._workers[number].consumer.opening))
 
     def _running(self) -> list[tuple[int, _Member]]:
         return [(number, worker) for number, worker in enumerate(self._workers) if worker.runs]
@@ -215,31 +204,30 @@ class Pool:
     # -- talking -------------------------------------------------------------------------------------------------------
 
     def open(self, orders: Sequence[Order | None]) -> None:
-        """Begin an opening on the workers that are given an order; the others go on with what they have."""
+        """Begin an opening on the workers that are given an order. The other workers continue."""
         with self._lock:
             self._must_talk()
             self._left = False
-            with CtrlCWaits():  # or a frame would be sent again that was sent already
-                self.start([number for number, order in enumerate(orders) if order is not None])
+            with CtrlCWaits():  # or a frame would be sent twice
+                self._start([number for number, order in enumerate(orders) if order is not None])
                 self._opening += 1
                 for number, order in enumerate(numbered(orders, self._opening)):
                     if order is not None:
                         self._workers[number].frames.clear()
-                        self._tell(number, self._workers[number].consumer.open(order))
+                        self._place.send(number, self._workers[number].consumer.open(order))
 
     def stop(self) -> None:
-        """Stop the opening: nobody wants the rest; whoever waits for it in another thread is told as well."""
+        """Stop the opening, also in another thread that waits for its elements."""
         if not self._origin.is_here or self._closed:
             return
         with self._nobody_waits(), CtrlCWaits():
             for number, worker in self._running():
                 worker.frames.clear()
                 if (frame := worker.consumer.stop()) is not None:
-                    with suppress(OSError):
-                        self._place.send(number, frame)
+                    self._place.send(number, frame)
 
     def _must_talk(self) -> None:
-        """Raise where nobody may speak for the pool: in a fork of its process, and when it has ended."""
+        """Raise if the pool has ended, and in a fork of its process."""
         self._origin.must_be_here(self._whose)
         if self._closed:
             raise WorkersLeft("the workers were ended, with their reading service")
@@ -253,21 +241,15 @@ class Pool:
             self._place.was_woken()
             yield
 
-    def _tell(self, number: int, frame: ToProducer) -> None:
-        try:
-            self._place.send(number, frame)
-        except (BrokenPipeError, ConnectionResetError):
-            raise self._death_of(number) from None
-
     def used_up(self, number: int, frame: Items) -> None:
-        """Give a worker credit for a message."""
+        """Give a worker credit for a frame."""
         with self._lock, CtrlCWaits():
             self._must_talk()
             if (credit := self._workers[number].consumer.used_up(frame, self.saves)) is not None:
-                self._tell(number, credit)
+                self._place.send(number, credit)
 
-    def next_frame(self, numbers: Iterable[int]) -> tuple[int, OfOpening]:
-        """The next message of one of these workers, whichever comes first."""
+    def next_frame(self, numbers: Iterable[int]) -> tuple[int, OfOpening] | WorkerEnd:
+        """Return the next frame of one of these workers, or the end of any member of the pool."""
         with self._lock:
             self._must_talk()
             asked = [(number, self._workers[number]) for number in numbers]
@@ -276,82 +258,53 @@ class Pool:
                 for number, worker in asked:
                     if worker.frames:
                         return number, worker.frames.popleft()
-                    if worker.failure is not None:
-                        raise self._death_of(number)
-                patience = None if self._timeout is None else self._patience(asked, started)
-                came = self._place.wait(0.0 if self._gone else patience)  # or what has come before somebody went
-                if came is None and not self._gone:
+                if self._ends:
+                    return self._next_end()
+                came = self._place.wait(None if self._timeout is None else self._patience(asked, started))
+                if came is None:
                     raise self._too_slow(asked[0][0])
-                for sender, frame in came or ():
-                    if sender is None or frame is None:
-                        self._gone.add(sender)
-                    else:
-                        self._take(self._workers[sender], frame)
-                if self._gone and not self._left and not any(worker.frames for _, worker in asked):
-                    raise self._death_of(min(self._gone, key=_dispatcher_first))
+                self._take_all(came)
             raise WorkersLeft("this iteration was left, or its workers were ended, while an element was waited for")
 
+    def dispatcher_end(self) -> WorkerEnd:
+        """Return the end of the dispatcher, which a worker has reported."""
+        with self._lock:
+            self._must_talk()
+            if None not in self._ends:
+                self._take_all(self._place.give_up_dispatcher())
+            return self._next_end()
+
+    def _next_end(self) -> WorkerEnd:
+        """Hand on an end, that of the dispatcher first."""
+        number = min(self._ends, key=lambda number: -1 if number is None else number)
+        self._ended.add(number)
+        of = self._workers if number is None else [self._workers[number]]  # a dispatcher speaks through all of them
+        return replace(self._ends.pop(number), has_spoken=any(worker.has_spoken for worker in of))
+
     def _patience(self, asked: list[tuple[int, _Member]], since: float) -> float:
-        """Seconds that are left of the timeout; for a worker that is starting it begins when that has imported."""
+        """Return the seconds that are left of the timeout, which begins when the workers have started."""
         begun = [since + self._place.to_start if worker.started is None else worker.started for _, worker in asked]
         return max(0.0, max(since, *begun) + (self._timeout or 0) - monotonic())
+
+    def _take_all(self, came: Iterable[tuple[Number, ToConsumer]]) -> None:
+        for number, frame in came:
+            if isinstance(frame, WorkerEnd):
+                if frame.number not in self._ended:  # a worker that could not start has reported its end before
+                    self._ends.setdefault(frame.number, frame)
+            elif number is not None:
+                self._take(self._workers[number], frame)
 
     def _take(self, worker: _Member, frame: ToConsumer) -> None:
         current = worker.consumer.receive(frame)
         if isinstance(frame, Started):
             worker.started = monotonic()
             return
-        if isinstance(current, Failed) and current.opening == START:
-            worker.failure = current
-            return
         worker.has_spoken = True
         if current is not None:
             worker.frames.append(current)
-
-    # -- what goes wrong -----------------------------------------------------------------------------------------------
-
-    def dispatcher_died(self) -> WorkerDied:
-        """The error for the dispatcher, of which a worker has said that it is gone."""
-        with self._lock:
-            self._must_talk()
-            death = self._death_of(None)
-            assert isinstance(death, WorkerDied)
-            return death
-
-    def _death_of(self, number: Number) -> BaseException:
-        """The error for a member of the pool that has gone."""
-        self._gone.discard(number)
-        if number is not None:
-            self._workers[number].is_mourned = True
-            if (failure := self._failure_at_start(number)) is not None:
-                return failure
-        ended = self._place.end_of(number)
-        if isinstance(ended, WorkerDied):
-            return ended
-        of = self._workers if number is None else [self._workers[number]]  # a dispatcher speaks through all of them
-        if not any(worker.has_spoken for worker in of):
-            return died(ended, BEFORE_ITS_FIRST)
-        return died(
-            ended,
-            "in the middle of its work; next() on the same iterator starts another one, which goes on without a loss, "
-            "and a new loop over the loader begins the next epoch; with restart=n the service does so by itself",
-        )
-
-    def _failure_at_start(self, number: int) -> BaseException | None:
-        """The error that kept a worker from starting, if that is why it ends and nobody was told."""
-        worker = self._workers[number]
-        if worker.failure is None:
-            return self._place.failure_at_start(number)
-        error: BaseException = worker.failure.error.error()
-        worker.failure = None
-        return error
 
     def _too_slow(self, number: int) -> WorkerTimeout:
         return WorkerTimeout(
             f"worker {number} has sent nothing for {self._timeout} seconds (timeout=...); it stands at\n"
             + self._place.stacks_of(number)
         )
-
-
-def _dispatcher_first(number: Number) -> int:
-    return -1 if number is None else number

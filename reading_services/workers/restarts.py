@@ -1,73 +1,125 @@
-"""Workers that die, and are replaced: how often, and which element is to blame.
+"""Deaths of workers: how many a service survives, and which element is to blame.
 
-Home knows where each worker was after the last element that it handed on, so another worker can go on from there: no
-element is lost, doubled or out of order. The new one is watched for a while (``at_work``). An element that kills its
-worker twice in a row is an error that names it, or is left out and counted; it takes one of the deaths that are
-allowed, however often the worker has died of it. Where no worker is replaced, the pool remembers the last death of each
-worker over iterations: the next epoch watches the worker around that element and names it when it kills again.
+The main process knows the position of each worker after the last element that was handed on. Another worker continues
+there, so no element is lost, doubled or out of order. The new worker is watched for a while (``at_work``). An element
+that kills its worker twice in a row is an error that names it, or is left out and counted. It costs one of the allowed
+deaths, however often the worker has died of it. A service that replaces no worker remembers the last death of each
+worker over iterations: the next epoch watches the worker around that element, and names it if it kills again.
 """
 
 from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Any, Final, Literal, NamedTuple
 
-from datapipes.errors import StateError, WorkerDied
+from datapipes.errors import StateError, WorkerDied, WorkerError, WorkerTimeout
 from datapipes.messages.warnings import warn
 from datapipes.position.cells import count, fields, without_errors
 from datapipes.position.seeds import ErrorCounts
 from reading_services.workers.call_record import AtWork, Key, WatchOrder
+from reading_services.workers.transport.protocol import EndReason, WorkerEnd
 
 OnDeath = Literal["raise", "skip"]
 
 BEFORE_ITS_FIRST: Final = "before its first element; what it had to say is on stderr"
-"""When a worker has ended that was never heard of."""
+"""The time of a death before the worker has sent an element."""
+
+_IN_ITS_WORK: Final = (
+    "in the middle of its work; next() on the same iterator starts another one, which goes on without a loss, "
+    "and a new loop over the loader begins the next epoch; with restart=n the service does so by itself"
+)
+_ERRORS: Final = {
+    EndReason.UNGUARDED: WorkerDied,
+    EndReason.REFUSED: WorkerError,
+    EndReason.LATE: WorkerTimeout,
+}
 
 _AT_LEAST: Final = 64
-"""Elements for which a new worker is watched: what a stage's own threads make ahead is made before it is asked for."""
+"""Elements for which a new worker is watched: the threads of a stage make elements before they are asked for."""
 
 
-class WorkerEnd(NamedTuple):
-    """A worker that has ended without a word."""
-
-    worker: int | None
-    """Its number; None if it is the one that deals out elements to all others, who have to be replaced with it."""
-    name: str
-    how: str
-    at_work: AtWork | None = None
-
-
-def died(ended: WorkerEnd, more: str) -> WorkerDied:
-    """The error for a worker that has ended."""
-    error = WorkerDied(f"{ended.name} {ended.how}, {more}")
-    error.ended = ended
-    return error
+def error_of(end: WorkerEnd) -> BaseException:
+    """Return the error for the end of a worker that is not replaced."""
+    if end.reason is EndReason.COULD_NOT_START:
+        failure: BaseException = end.error.error()
+        return failure
+    if end.reason is EndReason.DIED:
+        return WorkerDied(f"{end.name} {end.how}, {_IN_ITS_WORK if end.has_spoken else BEFORE_ITS_FIRST}")
+    return _ERRORS[end.reason](end.how)
 
 
 @dataclass(frozen=True, slots=True)
 class RestartPolicy:
-    """How many deaths a service survives in an epoch, and what becomes of an element that causes them."""
+    """The number of deaths that a service survives in an epoch, and the treatment of an element that causes them."""
 
     restarts: int = 0
     on_death: OnDeath = "raise"
 
 
 class Suspicion(NamedTuple):
-    """What a worker was at work on when it died; elements are counted from where this iteration began."""
+    """The work of a worker when it died. Elements are counted from the start of the iteration."""
 
     elements: range = range(0)
-    """Those of which it was making one;"""
+    """Elements that the worker was making."""
     watched_until: int = 0
-    """a death before this one is one in a row."""
+    """A death before this element is one in the same row."""
     calls: frozenset[Key] = frozenset()
     uncounted: int = 0
-    """How many deaths in this row are none of those that are allowed, as yet."""
-    deaths: int = 0
+    """The number of deaths in the row that do not count towards the allowed ones yet."""
+    deaths: int = 1
+    """The number of deaths in the row."""
 
 
 Suspicions = dict[int | None, Suspicion]
-"""By worker; None: the dispatcher."""
+"""By worker. None: the dispatcher."""
+
+
+class Likeness(Enum):
+    """The likeness of a death and the one before it (``compared``)."""
+
+    CALL = "the same call"
+    ELEMENT = "the same element"
+    NARROWER = "an element of several"
+    CALLS = "several calls"
+    NEAR = "the same row"
+    NEW = "nothing"
+
+
+_BLAMED: Final = (Likeness.CALL, Likeness.ELEMENT)
+_NAMED: Final = (*_BLAMED, Likeness.NARROWER, Likeness.CALLS)
+
+
+def compared(before: Suspicion | None, now: Suspicion, is_one: bool) -> Likeness:
+    """Return what a death has in common with the one before it: the first row of this table that holds.
+
+    ========  ====================================================  ======================  =================
+    likeness  condition                                             with restarts           without restarts
+    ========  ====================================================  ======================  =================
+    CALL      one call was under way at both deaths                 the call is blamed      error names it
+    ELEMENT   each was making one element, the same one             the element is blamed   error names it
+    NARROWER  it was making one (``is_one``) of those before        next death tells: free  error names it
+    CALLS     several calls were under way at both deaths           counts, in this row     error names it
+    NEAR      it was watched because of the death before            counts, in this row     plain error
+    NEW       none of these                                         counts, in a new row    plain error
+    ========  ====================================================  ======================  =================
+
+    The same call may be made at another element's time, by a stage that runs ahead.
+    """
+    if before is None:
+        return Likeness.NEW
+    calls, first = before.calls & now.calls, now.elements.start
+    if len(calls) == 1:
+        return Likeness.CALL
+    if len(now.elements) == 1 and now.elements == before.elements:
+        return Likeness.ELEMENT
+    if is_one and first in before.elements:
+        return Likeness.NARROWER
+    if calls:
+        return Likeness.CALLS
+    is_earlier = max(first + 1, now.elements.stop) <= before.elements.start
+    return Likeness.NEW if is_earlier or first >= before.watched_until else Likeness.NEAR
 
 
 @dataclass
@@ -76,15 +128,15 @@ class Deaths:
 
     allowed: RestartPolicy
     errors: ErrorCounts
-    """The counts of tolerated errors, by stage: an element that is left out is one."""
+    """The counts of tolerated errors, by stage. An element that is left out is one."""
     suspicions: Suspicions
-    """What the last death of each worker was at; without restarts it may be from an earlier iteration."""
+    """The last death of each worker. Without restarts it may be from an earlier iteration."""
     _survived: int = 0
     _left_out: dict[int | None, dict[Key, int]] = field(default_factory=dict)
-    """By worker: calls that are left out, with an element up to which the worker is watched for others."""
+    """By worker: the calls that are left out, with the element up to which the worker is watched for other calls."""
 
     def watch(self, worker: int | None, begins: int) -> WatchOrder | None:
-        """How a worker that begins at an element has to be watched, if at all."""
+        """Return how to watch a worker that begins at an element. Return None if it is not watched."""
         left_out, suspicion = self._left_out.get(worker, {}), self.suspicions.get(worker)
         until = max([*left_out.values(), suspicion.watched_until if suspicion else 0])
         if not left_out and until <= begins:
@@ -97,7 +149,7 @@ class Deaths:
         self.suspicions.clear()
 
     def save(self, told: list[int]) -> dict[str, Any]:
-        """Return what is left out, and the errors that it counts as, for a resume; empty if there is nothing.
+        """Return the calls that are left out, and their errors, for a resume. Return an empty dict if there are none.
 
         Args:
             told: By worker, the element at which a resume begins.
@@ -110,7 +162,7 @@ class Deaths:
         return {"errors": dict(self.errors.counts), "left_out": left_out} if left_out else {}
 
     def load(self, saved: Any, workers: int) -> None:
-        """Take up what ``save`` returned, for so many workers."""
+        """Load the result of ``save`` for this number of workers."""
         saved, errors = without_errors(saved)
         (left_out,) = fields(saved, "left_out")
         for entry in left_out if type(left_out) is list else [left_out]:
@@ -121,111 +173,77 @@ class Deaths:
             self._left_out.setdefault(worker, {})[key] = count(entry[3], "left_out")
         self.errors.add(errors)
 
-    def survive(self, error: WorkerDied, began: list[int]) -> WorkerEnd:
-        """Note a death, and return who has to be replaced; an error if that is not allowed.
+    def survive(self, end: WorkerEnd, began: list[int]) -> None:
+        """Note the end of a worker that another one replaces. Raise its error if that is not allowed.
 
         Args:
-            error: Tells who has ended.
+            end: The end.
             began: By worker, the element at which its opening began.
         """
-        ended = error.ended
-        if not isinstance(ended, WorkerEnd):
-            raise error
+        if end.reason is not EndReason.DIED:
+            raise error_of(end)
+        # The dispatcher counts from the start of the epoch.
+        likeness = self._suspect(end, end.at_work, 0 if end.number is None else began[end.number])
         if not self.allowed.restarts:
-            raise self._named(ended, began) or error
-        counts, left_out = True, sum(map(len, self._left_out.values()))
-        if ended.at_work is not None:
-            counts = self._suspect(ended, ended.at_work, _began(ended, began))
+            raise error_of(end)
+        counts = likeness is not Likeness.NARROWER
         if counts and self._survived >= self.allowed.restarts:
-            self._survived = 0  # whoever goes on has said that it shall go on
-            error.add_note(f"  after {self.allowed.restarts} that were replaced (restart=){_said_of(ended)}")
+            self._survived = 0  # a caller that goes on allows as many again
+            error = error_of(end)
+            error.add_note(f"  after {self.allowed.restarts} that were replaced (restart=){_calls_of(end)}")
             raise error
         self._survived += counts
-        after = "without a loss" if sum(map(len, self._left_out.values())) == left_out else "without that element"
+        after = "without that element" if likeness in _BLAMED else "without a loss"
         more = self.allowed.restarts - self._survived
-        with suppress(UserWarning):  # where warnings are errors, nobody is there to catch one
-            warn(f"{ended.name} {ended.how}{_said_of(ended)}; it is replaced and goes on {after} ({more} more)")
-        return ended
+        with suppress(UserWarning):  # it is raised where warnings are errors
+            warn(f"{end.name} {end.how}{_calls_of(end)}; it is replaced and goes on {after} ({more} more)")
 
-    def _named(self, ended: WorkerEnd, began: list[int]) -> WorkerDied | None:
-        """Return an error that names the element, if a worker has died of it before, where none is replaced unasked."""
-        worker, at_work = ended.worker, ended.at_work
+    def _suspect(self, end: WorkerEnd, at_work: AtWork | None, began: int) -> Likeness:
+        """Compare a death with the one before it, and remember it. Raise an error that names an element to blame."""
         if at_work is None:
-            return None
-        before = self.suspicions.get(worker, Suspicion())
-        first = _began(ended, began) + at_work.first
-        elements, deaths = range(first, first + at_work.wanted), before.deaths + 1
-        calls = frozenset(call.key for call in at_work.calls if call.key is not None)
-        same_call = bool(before.calls & calls)  # a prefetch makes it at another element's time
-        if not same_call and (first >= before.watched_until or elements.stop <= before.elements.start):
-            before, deaths = Suspicion(), 1
-        until = first + max(at_work.wanted, _AT_LEAST)
-        self.suspicions[worker] = Suspicion(elements, until, calls, deaths=deaths)
-        if not same_call and not (_is_one(at_work) and first in before.elements):
-            return None
-        return WorkerDied(
-            f"{_element(worker, first)} has killed {_its(worker)} {deaths} times in a row{_said_of(ended)}; last, "
-            f"{ended.name} {ended.how}; next() tries it again, "
-            'and a service with restart=n and on_death="skip" leaves such elements out'
-        )
-
-    def _suspect(self, ended: WorkerEnd, at_work: AtWork, began: int) -> bool:
-        """Blame an element, if the worker has died of the same one before; whether the death is one to be allowed."""
-        worker = ended.worker
-        before = self.suspicions.get(worker, Suspicion())
+            return Likeness.NEW
+        before = self.suspicions.get(end.number)
         first = began + at_work.first
         calls = {call.key: call for call in at_work.calls if call.key is not None}
         elements, until = range(first, first + at_work.wanted), first + max(at_work.wanted, _AT_LEAST)
-        if first >= before.watched_until:
-            before = Suspicion()
-        same = len(elements) == 1 and elements == before.elements
-        both = before.calls & calls.keys() or (frozenset(calls) if same else frozenset())
-        if not same and len(both) != 1:  # of several calls at a time, it may be any
-            # The first death has left it open which of some elements it was. Is it this one, the next one will tell.
-            tells = _is_one(at_work) and len(before.elements) > 1 and first in before.elements
-            uncounted = before.uncounted + tells
-            now = Suspicion(elements, until, frozenset(calls), uncounted, before.deaths + 1)
-            self.suspicions[worker] = now
-            return not tells
-        self.suspicions.pop(worker, None)
-        deaths = before.deaths + 1
+        now = Suspicion(elements, until, frozenset(calls))
+        likeness = compared(before, now, at_work.wanted == 1 or (at_work.wanted == 0 and len(at_work.calls) == 1))
+        if before is not None and likeness is not Likeness.NEW:
+            uncounted = before.uncounted + (likeness is Likeness.NARROWER)
+            now = now._replace(uncounted=uncounted, deaths=before.deaths + 1)
+        self.suspicions[end.number] = now
+        if not self.allowed.restarts and likeness in _NAMED:
+            so = 'next() tries it again, and a service with restart=n and on_death="skip" leaves such elements out'
+            raise _named(end, first, now.deaths, _calls_of(end), so)
+        if before is None or not self.allowed.restarts or likeness not in _BLAMED:
+            return likeness
+        del self.suspicions[end.number]
         self._survived -= min(self._survived, before.deaths - before.uncounted)  # they are explained
-        key = next(iter(both)) if len(both) == 1 else None
-        if key is not None:
-            self._left_out.setdefault(worker, {})[key] = until
-            self.errors.add({calls[key].stage: int(calls[key].is_counted)})
-        if key is None or self.allowed.on_death == "raise":
-            what = f": {calls[key].stage} of {calls[key].text}" if key is not None else ""
-            after = "next() goes on without it" if key is not None else "it died outside of any function of a stage"
-            how = 'on_death="skip" leaves such elements out' if key is not None else "so it cannot be left out"
-            raise WorkerDied(
-                f"{_element(worker, first)} has killed {_its(worker)} {deaths} times in a row{what}; last, "
-                f"{ended.name} {ended.how}; {after}, and {how}"
-            )
-        return True  # one for the element: if all kill, this has an end
+        keys = before.calls & now.calls or now.calls
+        if len(keys) != 1:
+            so = "it died outside of any function of a stage, and so it cannot be left out"
+            raise _named(end, first, now.deaths, "", so)
+        (key,) = keys
+        self._left_out.setdefault(end.number, {})[key] = until
+        self.errors.add({calls[key].stage: int(calls[key].is_counted)})
+        if self.allowed.on_death == "raise":
+            so = 'next() goes on without it, and on_death="skip" leaves such elements out'
+            raise _named(end, first, now.deaths, f": {calls[key].stage} of {calls[key].text}", so)
+        return likeness
 
 
-def _began(ended: WorkerEnd, began: list[int]) -> int:
-    """Return the element at which a worker's opening began; the dispatcher counts from the start of the epoch."""
-    return 0 if ended.worker is None else began[ended.worker]
+def _named(end: WorkerEnd, element: int, deaths: int, what: str, so: str) -> WorkerDied:
+    """Return the error that names an element which has killed its worker."""
+    its, of, counted = "its worker", f"worker {end.number}", "where this iteration began"
+    if end.number is None:
+        its, of, counted = "the dispatcher", "the dispatcher", "the start of the epoch"
+    return WorkerDied(
+        f"element {element} of {of} (counted from 0, from {counted}) has killed {its} {deaths} times in a row{what}; "
+        f"last, {end.name} {end.how}; {so}"
+    )
 
 
-def _is_one(at_work: AtWork) -> bool:
-    """Whether a worker was making one element, or none while a thread of a stage called a function ahead."""
-    return at_work.wanted == 1 or (at_work.wanted == 0 and len(at_work.calls) == 1)
-
-
-def _element(worker: int | None, number: int) -> str:
-    if worker is None:
-        return f"element {number} of the dispatcher (counted from 0, from the start of the epoch)"
-    return f"element {number} of worker {worker} (counted from 0, from where this iteration began)"
-
-
-def _its(worker: int | None) -> str:
-    return "the dispatcher" if worker is None else "its worker"
-
-
-def _said_of(ended: WorkerEnd) -> str:
-    """What it was at work on, as far as it has written that down."""
-    calls = () if ended.at_work is None else ended.at_work.calls
+def _calls_of(end: WorkerEnd) -> str:
+    """Return the calls of a worker at its death, as far as they are recorded, for a message."""
+    calls = () if end.at_work is None else end.at_work.calls
     return f", at work on {'; '.join(f'{call.stage} of {call.text}' for call in calls)}" if calls else ""

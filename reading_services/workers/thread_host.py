@@ -1,8 +1,8 @@
-"""Worker threads of this process, as a place where a pool has its members: nothing is pickled and nothing is copied.
+"""Host of worker threads, in this process: nothing is pickled and nothing is copied.
 
-They speak the same protocol as worker processes, over the link within a process. A thread cannot be killed: one that is
-stuck in a function of the user's is left behind, as a daemon, and told to leave when it comes back. In a fork of the
-process there are no threads.
+They speak the same protocol as worker processes, over the link within a process. A thread cannot be killed. A thread
+that is stuck in a user's function is left behind as a daemon, and leaves when the function returns. A fork of the
+process has no threads.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from reading_services.interface.service import WorkerInfo, set_worker_info
 from reading_services.workers.dispatched import DispatchClient, asking_of
 from reading_services.workers.dispatcher import Dispatcher
 from reading_services.workers.pool import MemberHost, Number
-from reading_services.workers.restarts import WorkerEnd
 from reading_services.workers.transport.inline import (
     Arrivals,
     DispatcherEnds,
@@ -31,7 +30,7 @@ from reading_services.workers.transport.inline import (
     ThreadDispatchEnd,
     pair,
 )
-from reading_services.workers.transport.protocol import ToConsumer, ToProducer
+from reading_services.workers.transport.protocol import ToConsumer, ToProducer, WorkerEnd
 from reading_services.workers.worker import (
     LoopConfig,
     Order,
@@ -56,7 +55,6 @@ class ThreadHost(MemberHost):
         self._links: dict[int, ThreadConsumerEnd] = {}
         self._threads: dict[Number, threading.Thread] = {}
         self._ends: DispatcherEnds | None = None
-        self._ended: dict[Number, str] = {}  # how, of threads that have ended without being told to
 
     def start(self, numbers: Collection[int]) -> None:
         if self._plan.dispatched is not None and self._ends is None:
@@ -81,19 +79,18 @@ class ThreadHost(MemberHost):
         self._run(number, WorkerLoop(there, making, asking.leave), info)
 
     def _run(self, number: Number, loop: ProducerLoop, info: WorkerInfo) -> None:
-        """Start the thread of a loop; one that ends without being told to says so."""
-        ended, arrived = self._ended, self._arrived  # and not this place, which ends the thread when it is let go of
+        """Start the thread of a loop, which reports its end unless it was closed."""
+        arrived = self._arrived  # a reference to this host would keep it alive, and with it the thread
 
         def run() -> None:
             set_worker_info(info)
             how = "has left"
             try:
                 loop.run()
-            except BaseException as error:  # the interpreter would print it, and nobody at home would know
+            except BaseException as error:  # the interpreter would print it, and the pool would not know
                 how = f"was ended by {error!r:.500}"
             if not loop.gone:
-                ended[number] = how
-                arrived.put((number, None))
+                arrived.put((number, _end(number, how)))
 
         thread = threading.Thread(target=run, name=f"loader2 {_named(number)}", daemon=True)
         self._threads[number] = thread
@@ -104,36 +101,27 @@ class ThreadHost(MemberHost):
     def send(self, number: int, frame: ToProducer) -> None:
         self._links[number].send(frame)
 
-    def wait(self, seconds: float | None) -> list[tuple[Number, ToConsumer | None]] | None:
+    def wait(self, seconds: float | None) -> list[tuple[Number, ToConsumer]] | None:
         try:
-            number, frame = self._arrived.get(timeout=seconds)
+            came = [self._arrived.get(timeout=seconds)]
         except Empty:
             return None
-        return [(number, frame)] if frame is not None or number in self._ended else []
+        came += [self._arrived.get() for _ in range(self._arrived.qsize())]
+        return [(number, frame) for number, frame in came if frame is not None]
 
     def wake(self) -> None:
         self._arrived.put((None, None))
 
     def was_woken(self) -> None:
-        """One that has come too late is passed over."""
+        """Nothing is to do: ``wait`` passes over a late one."""
 
     # -- what goes wrong, and ending -----------------------------------------------------------------------------------
 
-    def ended(self) -> set[Number]:
-        return set(self._ended)
-
-    def failure_at_start(self, number: int) -> None:
-        return None  # ``start`` has raised it
-
-    def end_of(self, number: Number) -> WorkerEnd:
-        return WorkerEnd(number, f"{_named(number)} (a thread)", self._ended.get(number, "has left"))
+    def give_up_dispatcher(self) -> list[tuple[Number, ToConsumer]]:
+        return [(None, _end(None, "has left"))]
 
     def stacks_of(self, number: int) -> str:
         return stack_of(self._threads[number])
-
-    def forget(self, numbers: Collection[int]) -> None:
-        for number in numbers:
-            del self._ended[number], self._threads[number], self._links[number]
 
     def end(self, farewells: Sequence[tuple[int, ToProducer]]) -> None:
         for number, farewell in farewells:
@@ -145,10 +133,13 @@ class ThreadHost(MemberHost):
             if thread is not threading.current_thread():
                 thread.join(max(0.0, until - monotonic()))
         self._links, self._threads, self._ends = {}, {}, None
-        self._ended.clear()
 
     def close(self) -> None:
-        """Nothing is left."""
+        """Nothing is to do: ``end`` has freed everything."""
+
+
+def _end(number: Number, how: str) -> WorkerEnd:
+    return WorkerEnd(number, f"{_named(number)} (a thread)", how)
 
 
 def _named(number: Number) -> str:

@@ -21,7 +21,7 @@ from reading_services.ipu.host.sources import Plain, Sourced
 from reading_services.ipu.names.custom_types import rebuilt
 from reading_services.ipu.names.enums import SharingStrategy
 from reading_services.ipu.names.errors import Error
-from reading_services.workers.transport.protocol import Consumer, Failed, Items, ToConsumer, Widen, Window
+from reading_services.workers.transport.protocol import Consumer, Failed, Items, ToConsumer, Widen, Window, WorkerEnd
 
 
 class AsynchronousDataAccessor(Iterator[Any]):
@@ -152,14 +152,14 @@ class AsynchronousDataAccessor(Iterator[Any]):
         except WorkerDied as death:
             self.terminate()
             raise kind(f"{failed}: {death}") from death
-        if isinstance(found, Failed):
+        if isinstance(found, Failed | WorkerEnd):
             self.terminate()
             error = found.error.error()
             raise kind(f"{failed}: {type(error).__name__}: {error}{error.__cause__}") from error
         return found
 
     def _keep(self, frame: ToConsumer) -> None:
-        current = self._consumer.receive(frame)
+        current = frame if isinstance(frame, WorkerEnd) else self._consumer.receive(frame)
         if current is not None:
             self._arrived.append(current)
 

@@ -35,12 +35,12 @@ from reading_services.ipu.names.custom_types import leaves_of, parser_of, rebuil
 from reading_services.ipu.names.messages import logger
 from reading_services.workers.failures import Failure
 from reading_services.workers.generators import seed_all
-from reading_services.workers.process.main import packed, settle
+from reading_services.workers.process.main import could_not_start, packed, settle
 from reading_services.workers.process.signals import hear_ends, held_back
 from reading_services.workers.transport.arena import aligned
 from reading_services.workers.transport.packing import pickled, unpickled
 from reading_services.workers.transport.process import PipeProducerEnd, SharedFd
-from reading_services.workers.transport.protocol import START, Failed, OpenStream, Producer, ToProducer, Window
+from reading_services.workers.transport.protocol import OpenStream, Producer, ToProducer, Window
 
 
 class Parcel:
@@ -222,7 +222,7 @@ def feed(job: FeedJob) -> None:
         hear_ends(_leave)
     except Exception as error:
         traceback.print_exception(error)
-        job.link.send(Failed(START, Failure.of(error, f"{where}, while it was starting")))
+        job.link.send(could_not_start(None, where, error))
         return
     batches_from(job.link.writer.reserve)
     Feeder(job.link, source, job.window, job.load_indefinitely, job.seed, where).run()

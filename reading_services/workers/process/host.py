@@ -1,8 +1,8 @@
-"""Worker processes, as a place where a pool has its members: started, watched, and ended.
+"""Host of worker processes on this machine: started, watched, and ended.
 
-What any worker has sent is taken out of its pipe while another is waited for, and what a worker is told is written as
-its pipe has room, so that no worker waits to write while others, or this process, wait for it. Ending escalates: the
-workers are told to leave, then sent SIGTERM, then SIGKILL.
+While one worker is waited for, the frames of all workers are read from their pipes, and frames to them are written as
+their pipes have room. So no worker waits to write while this process waits for another one. Ending escalates: a
+farewell, then SIGTERM, then SIGKILL.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any, ClassVar
 
 import cloudpickle
 
-from datapipes.errors import WorkerDied
 from datapipes.messages.interrupts import CtrlCWaits
 from datapipes.messages.warnings import warn
 from reading_services.interface.service import WorkerInfo
@@ -22,12 +22,9 @@ from reading_services.workers.call_record import CallRecord, file_for_record
 from reading_services.workers.pool import Number, PolledHost
 from reading_services.workers.process.main import DispatcherJob, WorkerJob, dispatch, work
 from reading_services.workers.process.members import (
-    COULD_NOT_START,
     STARTS_WORKERS,
     UNGUARDED,
-    PoolProcess,
-    RecordedProcess,
-    StartedWorker,
+    StartedMember,
     begin,
     end,
     file_for_stacks,
@@ -37,10 +34,9 @@ from reading_services.workers.process.members import (
     stacks_of,
     why_not_started,
 )
-from reading_services.workers.restarts import WorkerEnd
 from reading_services.workers.transport import process
 from reading_services.workers.transport.pipes import Poller
-from reading_services.workers.transport.protocol import ToConsumer, ToProducer
+from reading_services.workers.transport.protocol import EndReason, ToConsumer, ToProducer, WorkerEnd
 from reading_services.workers.worker import PoolSpec
 
 
@@ -57,21 +53,24 @@ class ProcessHost(PolledHost):
         self._arena_bytes = arena_bytes
         self._sent = self._to_send(plan.worker_job)
         self._dispatched = None if plan.dispatcher_job is None else self._to_send(plan.dispatcher_job)
-        self._workers: dict[int, StartedWorker] = {}
-        self._dispatcher: RecordedProcess | None = None
+        self._members: dict[Number, StartedMember] = {}
         self._poller = Poller((), ())
-        self._watched: dict[int, PoolProcess] = {}  # who a descriptor belongs to: a link, or what tells of a death
+        self._watched: dict[int, StartedMember] = {}  # by descriptor: of the link, and of the process
         self._said_it_is_full = False
 
     def _to_send(self, job: Any) -> Any:
-        """What members are given: as it is where they inherit it."""
+        """Return the job as the members get it: unpacked if they inherit it."""
         return job if self._context.get_start_method() == "fork" else process.SharedBytes(cloudpickle.dumps(job))
 
     def start(self, numbers: Collection[int]) -> None:
+        for number in numbers:
+            if (before := self._members.pop(number, None)) is not None:
+                before.link.close()
+                end([before])
         try:
-            links = self._start_dispatcher()
+            dealt = self._start_dispatcher()
             for number in numbers:
-                self._workers[number] = self._started(number, links[number])
+                self._start_worker(number, dealt[number])
             self._watch()
         except OSError as error:
             if (why := why_not_started(error, self._plan.workers)) is None:
@@ -81,140 +80,107 @@ class ProcessHost(PolledHost):
     def _start_dispatcher(self) -> list[process.Pair | None]:
         if self._dispatched is None:
             return [None] * self._plan.workers
-        links = [process.Pair(self._context, self._arena_bytes) for _ in range(self._plan.workers)]
-        stacks, shared = file_for_stacks(), file_for_record()
-        job = DispatcherJob(
-            [link.producer for link in links],
-            self._dispatched,
-            self._plan.window,
-            process.SharedFd(stacks),
-            process.SharedFd(shared),
-            os.getpid(),
-        )
-        begun = begin(self._context, dispatch, job, "dispatcher")
-        self._dispatcher = RecordedProcess("the dispatcher", begun, stacks, CallRecord(shared))
-        os.close(shared)
-        for link in links:
-            link.producer_started()
-        return list(links)
+        dealt = [process.Pair(self._context, self._arena_bytes) for _ in range(self._plan.workers)]
+        producers = [pair.producer for pair in dealt]
+        job = partial(DispatcherJob, graph=self._dispatched, links=producers)
+        self._start(None, "the dispatcher", dispatch, job, process.Pair(self._context, 0))
+        for pair in dealt:
+            pair.producer_started()
+        return list(dealt)
 
-    def _started(self, number: int, dealt: process.Pair | None) -> StartedWorker:
-        link = process.Pair(self._context, self._arena_bytes)
-        stacks, shared = file_for_stacks(), file_for_record()
-        job = WorkerJob(
-            link.producer,
-            WorkerInfo(self._plan.workers, number),
-            self._sent,
-            self._plan.window,
-            process.SharedFd(stacks),
-            process.SharedFd(shared),
-            os.getpid(),
-            None if dealt is None else dealt.consumer,
-        )
-        begun = begin(self._context, work, job, f"worker {number}")
-        link.producer_started()
-        link.consumer_is_here()
+    def _start_worker(self, number: int, dealt: process.Pair | None) -> None:
+        info = WorkerInfo(self._plan.workers, number)
+        job = partial(WorkerJob, graph=self._sent, info=info, dispatch=None if dealt is None else dealt.consumer)
+        self._start(number, f"worker {number}", work, job, process.Pair(self._context, self._arena_bytes))
         if dealt is not None:
             dealt.consumer_started()
-        record = CallRecord(shared)
-        os.close(shared)
-        return StartedWorker(f"worker {number}", begun, stacks, record, number, link.consumer)
+
+    def _start(self, number: Number, name: str, main: Any, job: Any, link: process.Pair) -> None:
+        stacks, record = file_for_stacks(), file_for_record()
+        files = {"stacks": process.SharedFd(stacks), "record": process.SharedFd(record)}
+        whole = job(link=link.producer, window=self._plan.window, parent=os.getpid(), **files)
+        begun = begin(self._context, main, whole, name.removeprefix("the "))
+        link.producer_started()
+        link.consumer_is_here()
+        self._members[number] = StartedMember(name, begun, stacks, number, CallRecord(record), link.consumer)
+        os.close(record)
 
     def _watch(self) -> None:
-        self._watched = {member.process.sentinel: member for member in self.processes}
-        self._watched |= {worker.link.elements.fileno(): worker for worker in self._workers.values()}
-        outboxes = [worker.link.control for worker in self._workers.values()]
-        self._poller = Poller([self.woken, *self._watched], outboxes)
+        running = [member for member in self.processes if not member.is_over]
+        self._watched = {member.process.sentinel: member for member in running}
+        self._watched |= {member.link.elements.fileno(): member for member in running}
+        self._poller = Poller([self.woken, *self._watched], [member.link.control for member in running])
 
     @property
-    def processes(self) -> list[PoolProcess]:
-        """All that run, the dispatcher first."""
-        workers = [self._workers[number] for number in sorted(self._workers)]
-        return [*([] if self._dispatcher is None else [self._dispatcher]), *workers]
+    def processes(self) -> list[StartedMember]:
+        """All members, the dispatcher first."""
+        return sorted(self._members.values(), key=lambda member: -1 if member.number is None else member.number)
 
     # -- messages ------------------------------------------------------------------------------------------------------
 
     def send(self, number: int, frame: ToProducer) -> None:
-        self._workers[number].link.send(frame)
+        with suppress(OSError):  # ``wait`` notices the end
+            self._members[number].link.send(frame)
 
-    def wait(self, seconds: float | None) -> list[tuple[Number, ToConsumer | None]] | None:
+    def wait(self, seconds: float | None) -> list[tuple[Number, ToConsumer]] | None:
         found = self._poller.wait(seconds)
         if not found:
             return None
         with CtrlCWaits():  # or the rest of a frame would be taken for the next one
-            came = [self._taken(self._watched[fd], fd) for fd in found if fd != self.woken]
-        return [each for each in came if each is not None]
+            return [pair for fd in found if fd in self._watched for pair in self._taken(self._watched[fd], fd)]
 
-    def _taken(self, member: PoolProcess, fd: int) -> tuple[Number, ToConsumer | None] | None:
-        """The message that has come over a link, if it has come to its end; or who has ended."""
-        if not isinstance(member, StartedWorker):
-            if member.process.exitcode != COULD_NOT_START:
-                return None, None
-            self._poller.forget(fd)  # a worker tells why
-            return None
-        if fd != member.link.elements.fileno():
-            return member.number, None
+    def _taken(self, member: StartedMember, fd: int) -> list[tuple[Number, ToConsumer]]:
+        """Return a complete frame that has come, or all frames of a member that has ended."""
+        if fd == member.process.sentinel:
+            return self._last_of(member)
         try:
             frame = member.link.receive()
-        except (EOFError, OSError):  # the latter where it died in the middle of a message
-            return member.number, None
+        except (EOFError, OSError):  # the latter if the member died in the middle of a frame
+            return self._last_of(member)
         if member.link.overflows and not self._said_it_is_full:
             self._said_it_is_full = True
             warn(
                 "the memory shared with the workers is full of elements that are still in use, so further ones go "
                 "through a pipe, which is slower; give the reading service more arena_bytes, or keep fewer batches"
             )
-        return None if frame is None else (member.number, frame)
+        return [] if frame is None else [(member.number, frame)]
 
     # -- what goes wrong -----------------------------------------------------------------------------------------------
 
-    def ended(self) -> set[Number]:
-        return {
-            member.number if isinstance(member, StartedWorker) else None
-            for member in self.processes
-            if member.has_ended
-        }
-
-    def failure_at_start(self, number: int) -> BaseException | None:
-        return self._workers[number].link.failure_at_start()
-
-    def end_of(self, number: Number) -> WorkerEnd | WorkerDied:
-        member = self._dispatcher if number is None else self._workers[number]
-        if member is None:
-            raise RuntimeError("no part of this graph is dispatched")
-        how = how_it_ended(member.process)
-        if member.process.exitcode == COULD_NOT_START:
-            return WorkerDied(f"{member} could not start, as was told before")
-        if member.process.exitcode == STARTS_WORKERS:
-            return WorkerDied(UNGUARDED)
-        if member.process.exitcode is None:  # its link is broken: nobody can talk to it any more
+    def _last_of(self, member: StartedMember) -> list[tuple[Number, ToConsumer]]:
+        """Return the rest of a member's frames, and its end. Kill it if only its link has ended."""
+        how, reason = how_it_ended(member.process), EndReason.DIED
+        if member.process.exitcode is None:
             member.process.kill()
+        if member.process.exitcode == STARTS_WORKERS:
+            how, reason = UNGUARDED, EndReason.UNGUARDED
         if crash := stacks_at_crash(member):
             how += f", where it stood at\n{crash}\n"
-        return WorkerEnd(number, str(member), how, member.record.read())
+        member.is_over = True
+        self._watch()
+        last = WorkerEnd(member.number, str(member), how, reason, at_work=member.record.read())
+        return [(member.number, frame) for frame in (*member.link.rest(), last)]
+
+    def give_up_dispatcher(self) -> list[tuple[Number, ToConsumer]]:
+        return self._last_of(self._members[None])
 
     def stacks_of(self, number: int) -> str:
-        return stacks_of(self._workers[number])
+        return stacks_of(self._members[number])
 
     # -- ending --------------------------------------------------------------------------------------------------------
 
-    def forget(self, numbers: Collection[int]) -> None:
-        for worker in [self._workers.pop(number) for number in numbers]:
-            worker.link.close()
-            end([worker])
-
     def end(self, farewells: Sequence[tuple[int, ToProducer]]) -> None:
-        members, workers = self.processes, self._workers
-        dispatcher, self._dispatcher = self._dispatcher, None
-        self._workers, self._poller, self._watched = {}, Poller((), ()), {}
-        with CtrlCWaits(hurry=lambda: kill(members)):
-            if dispatcher is not None:
+        members, all_of_them = self._members, self.processes
+        self._members, self._poller, self._watched = {}, Poller((), ()), {}
+        with CtrlCWaits(hurry=lambda: kill(all_of_them)):
+            if (dispatcher := members.get(None)) is not None:
                 dispatcher.process.terminate()  # workers may be waiting for it
+                dispatcher.link.close()
             for number, farewell in farewells:
                 with suppress(OSError):
-                    workers[number].link.send(farewell)
-                workers[number].link.close()  # a worker that is writing stops there
-            end(members)
+                    members[number].link.send(farewell)
+                members[number].link.close()  # a worker that is writing stops there
+            end(all_of_them)
 
     def close(self) -> None:
         super().close()

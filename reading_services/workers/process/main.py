@@ -13,7 +13,6 @@ import gc
 import os
 import pickle
 import signal
-import sys
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -32,7 +31,7 @@ from reading_services.workers.dispatched import asking_of
 from reading_services.workers.dispatcher import Dispatcher
 from reading_services.workers.failures import Failure
 from reading_services.workers.generators import Generators
-from reading_services.workers.process.members import COULD_NOT_START, leave_inherited_server
+from reading_services.workers.process.members import leave_inherited_server
 from reading_services.workers.process.signals import hear_ends, replace_handlers
 from reading_services.workers.transport.packing import LazyPickle, pickled
 from reading_services.workers.transport.process import (
@@ -43,7 +42,7 @@ from reading_services.workers.transport.process import (
     SharedBytes,
     SharedFd,
 )
-from reading_services.workers.transport.protocol import START, Failed, Window
+from reading_services.workers.transport.protocol import EndReason, Window, WorkerEnd
 from reading_services.workers.worker import LoopConfig, Order, WorkerEpochs, WorkerLoop, worker_graph
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # in glibc's malloc.h
@@ -53,7 +52,7 @@ _KEPT = 1 << 25
 
 @dataclass
 class WorkerJob:
-    """The arguments that a worker process is started with."""
+    """The arguments of a worker process."""
 
     link: PipeProducerEnd
     info: WorkerInfo
@@ -63,12 +62,12 @@ class WorkerJob:
     stacks: SharedFd
     """A file for the stacks of all threads, written when the parent asks for them."""
     record: SharedFd
-    """A file in which to write down what it is at work on."""
+    """A file for the record of its work."""
     parent: int
     dispatch: PipeConsumerEnd | None = None
     """The link with the dispatcher, if there is one."""
     place: str = ""
-    """Where it runs, for errors, if that is not the machine of whoever reads them."""
+    """Its machine, for errors, if that is not the one of the main process."""
 
 
 def work(job: WorkerJob) -> None:
@@ -83,7 +82,7 @@ def work(job: WorkerJob) -> None:
         asking = asking_of(graph)
         asking.link = None if job.dispatch is None else BlockingConsumerEnd(job.dispatch)
     except BaseException as error:
-        job.link.send(Failed(START, Failure.of(error, f"{where}, while it was starting")))
+        job.link.send(could_not_start(job.info.worker_id, where, error))
         return
     epochs = WorkerEpochs(graph, reset_fn, job.info)
     generators = Generators()
@@ -98,17 +97,18 @@ def work(job: WorkerJob) -> None:
     failure = partial(Failure.of, where=where)
     record = CallRecord(job.record.fd)
     making = LoopConfig(of_epoch, job.window, packed, failure, generators, LazyPickle.of, record)
-    if (failed := asking.started()) is not None:
-        job.link.send(failed)
-        return
+    asking.wait_for_start()
     WorkerLoop(job.link, making, asking.leave).run()
 
 
 @dataclass
 class DispatcherJob:
-    """The arguments that the dispatcher is started with."""
+    """The arguments of the dispatcher's process."""
 
+    link: PipeProducerEnd
+    """The link with the main process."""
     links: list[PipeProducerEnd]
+    """The links with the workers."""
     graph: Any
     """``dispatcher_job`` of the pool's spec, or its pickle as above."""
     window: Window
@@ -121,17 +121,13 @@ class DispatcherJob:
 def dispatch(job: DispatcherJob) -> None:
     """The main function of the dispatcher's process."""
     settle(job.parent, job.stacks)
-    links = PipeProducerEnds(job.links)
     where = f"the dispatcher (process {os.getpid()}{job.place})"
     try:
         graph, reset_fn = _opened(job.graph)
         hear_ends()
     except BaseException as error:
-        failed = Failed(START, Failure.of(error, f"{where}, while it was starting"))
-        for number in range(len(job.links)):
-            links.send(number, failed)
-        links.finish()
-        sys.exit(COULD_NOT_START)
+        job.link.send(could_not_start(None, where, error))
+        return
     epochs = WorkerEpochs(graph, reset_fn, WorkerInfo(len(job.links), 0))
     generators = Generators()
     global_draws.watch(generators)
@@ -143,7 +139,13 @@ def dispatch(job: DispatcherJob) -> None:
     failure = partial(Failure.of, where=where)
     record = CallRecord(job.record.fd)
     making = LoopConfig(of_epoch, job.window, packed, failure, generators, LazyPickle.of, record)
-    Dispatcher(links, len(job.links), making).run()
+    Dispatcher(PipeProducerEnds(job.links), len(job.links), making).run()
+
+
+def could_not_start(number: int | None, where: str, error: BaseException) -> WorkerEnd:
+    """Return the frame for a worker that could not start."""
+    failure = Failure.of(error, f"{where}, while it was starting")
+    return WorkerEnd(number, where, "could not start", EndReason.COULD_NOT_START, failure)
 
 
 def _opened(job: Any) -> tuple[Any, ...]:

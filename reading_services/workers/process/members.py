@@ -32,9 +32,6 @@ _NAMED = "loader2"
 STARTS_WORKERS: Final = 113
 """The exit code of a process that was about to start workers of its own while it imported the program's file."""
 
-COULD_NOT_START: Final = 114
-"""The exit code of a dispatcher that has told the workers why it could not start, who tell it at home."""
-
 UNGUARDED: Final = (
     "this program's file is imported by each process that spawn or forkserver starts, and importing it iterates a "
     'loader with workers; put what does so below `if __name__ == "__main__":`'
@@ -58,18 +55,14 @@ class PoolProcess:
 
 
 @dataclass
-class RecordedProcess(PoolProcess):
-    """A worker or the dispatcher, and what it writes down."""
+class StartedMember(PoolProcess):
+    """The process of a worker or of the dispatcher, with its link."""
 
+    number: int | None
     record: CallRecord
-
-
-@dataclass
-class StartedWorker(RecordedProcess):
-    """A worker process and its link."""
-
-    number: int
     link: process.PipeConsumerEnd
+    is_over: bool = False
+    """Whether its end was reported."""
 
 
 def begin(context: Any, main: Any, job: Any, name: str, daemon: bool = True) -> Any:

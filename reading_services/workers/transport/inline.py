@@ -12,7 +12,7 @@ from typing import TypeAlias
 from reading_services.workers.transport.protocol import Close, ToConsumer, ToProducer
 
 Arrivals: TypeAlias = SimpleQueue[tuple[int | None, ToConsumer | None]]
-"""Pairs (producer, frame). The frame None: the producer has ended. Both None: the consumer is woken."""
+"""Frames with the numbers of their producers. None in place of a frame wakes the thread that waits."""
 
 
 class ThreadProducerEnd:

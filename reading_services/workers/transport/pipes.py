@@ -168,15 +168,6 @@ class Poller:
             if ready or not found:
                 return ready
 
-    def flush(self) -> None:
-        """Write all unsent frames of all outboxes, and wait until it is done."""
-        while unsent := self._unsent():
-            room = select.poll()
-            for fd in unsent:
-                room.register(fd, select.POLLOUT)
-            for fd, _ in room.poll():
-                unsent[fd].flush_or_drop()
-
     def _unsent(self) -> dict[int, Outbox]:
         return {outbox.fileno(): outbox for outbox in self._outboxes if not outbox.is_empty}
 

@@ -26,7 +26,7 @@ from datapipes.errors import ProtocolError
 from reading_services.workers.transport import arena
 from reading_services.workers.transport.packing import LazyPickle, unpickled
 from reading_services.workers.transport.pipes import Inbox, Outbox, Poller, pipe, until_ready
-from reading_services.workers.transport.protocol import START, Close, Failed, Items, ToConsumer, ToProducer
+from reading_services.workers.transport.protocol import Close, Items, ToConsumer, ToProducer
 
 _HEAD = struct.Struct("<I")
 _THROUGH_THE_PIPE = 1 << 15
@@ -154,10 +154,6 @@ class PipeProducerEnds:
                 return None
         raise EOFError("all consumers have ended")
 
-    def finish(self) -> None:
-        """Wait until all frames are written or their readers are gone."""
-        self._poller.flush()
-
 
 class PipeConsumerEnd:
     """The end in the process that uses the elements."""
@@ -198,14 +194,13 @@ class PipeConsumerEnd:
         whole: Items = replace(items, body=body, above=above)
         return whole
 
-    def failure_at_start(self) -> BaseException | None:
-        """Return the error that kept the producer from starting, or None. Drop all other frames that it sent."""
+    def rest(self) -> list[ToConsumer]:
+        """Return the complete frames that were not read yet."""
+        frames: list[ToConsumer] = []
         with suppress(EOFError, OSError):
             while (frame := self.receive()) is not None:
-                if isinstance(frame, Failed) and frame.opening == START:
-                    error: BaseException = frame.error.error()
-                    return error
-        return None
+                frames.append(frame)
+        return frames
 
     def open_memory(self) -> mmap.mmap:
         """Map the shared memory. Its descriptor may be closed afterwards."""

@@ -2,24 +2,27 @@
 
 No I/O and no clock: two state machines and a table. The links beside this file carry the frames.
 
-    consumer -> producer                              producer -> consumer
-    OpenStream  make the elements of an opening       Items        some elements, in order, and the table after them
-    Credit      one of your frames was used up        Failed       an error in place of an element, and the table after
-    Widen       run ahead by this window              EndOfStream  the opening has no more elements
-    Stop        drop the rest of an opening           Started      ready for the first opening
-    Close       leave
+    consumer -> producer                          producer -> consumer
+    Open     make the elements of an opening      Items      some elements, in order, and the table after them
+    Credit   one of your frames was used up       Failed     an error in place of an element, and the table after it
+    Widen    run ahead by this window             End        the opening has no more elements
+    Stop     drop the rest of an opening          Started    ready for the first opening
+    Close    leave                                WorkerEnd  the producer has gone, and why
 
-    producer is   it may send          and becomes    it may get     and becomes
-    new           Started              new            OpenStream     open
-                  Failed(start)        gone           Close          gone
-    open          Items                open           OpenStream     open, with the new opening
-                  Failed, EndOfStream  idle           Credit, Widen  open
-                                                      Stop           idle
-                                                      Close          gone
-    idle          (nothing)                           OpenStream     open
-                                                      Credit, Stop   idle
-                                                      Widen          idle
-                                                      Close          gone
+    producer is   it may send    and becomes      it may get    and becomes
+    new           Started        new              Open          open
+                  WorkerEnd      gone             Close         gone
+    open          Items          open             Open          open, with the new opening
+                  Failed, End    idle             Credit, Widen open
+                                                  Stop          idle
+                                                  Close         gone
+    idle          (nothing)                       Open          open
+                                                  Credit, Stop  idle
+                                                  Widen         idle
+                                                  Close         gone
+
+A producer that cannot start sends WorkerEnd itself. The end of any other producer is noticed by its host, which makes
+the frame: it may follow any other one.
 
 Each frame names its opening. Frames of an earlier opening may still be under way when the next one begins: the consumer
 drops them, and the producer ignores credit for them. A producer runs ahead of its consumer by its window, which limits
@@ -31,12 +34,13 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any, TypeAlias
 
 from datapipes.errors import ProtocolError
 
 START = 0
-"""The opening of a failure before the first ``OpenStream``."""
+"""The opening before the first ``OpenStream``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,9 +121,36 @@ class EndOfStream:
     errors: Any = None
 
 
+class EndReason(Enum):
+    """The reason why a worker has gone. Only after ``DIED`` another worker may take its place."""
+
+    DIED = "died"
+    COULD_NOT_START = "could not start"
+    UNGUARDED = "starts workers itself, while it imports the program's file"
+    REFUSED = "was not accepted"
+    LATE = "did not start in time"
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerEnd:
+    """A worker or the dispatcher has gone. It is the last frame of each of them."""
+
+    number: int | None
+    """The worker's number. None: the dispatcher, without which all workers have to be replaced."""
+    name: str
+    how: str
+    reason: EndReason = EndReason.DIED
+    error: Any = None
+    """The error that a worker met while it started. It is packed like that of ``Failed``."""
+    at_work: Any = None
+    """The ``AtWork`` of a worker that died, if its host can read it."""
+    has_spoken: bool = False
+    """Whether it had sent a frame of an opening. The pool sets it."""
+
+
 ToProducer: TypeAlias = OpenStream | Credit | Widen | Stop | Close
 OfOpening: TypeAlias = Items | Failed | EndOfStream
-ToConsumer: TypeAlias = Started | OfOpening
+ToConsumer: TypeAlias = Started | OfOpening | WorkerEnd
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,10 +248,7 @@ class Producer:
         return frame
 
     def failed(self, error: Any, above: Any = None, errors: Any = None) -> Failed:
-        """Return the frame for an error. Before the first opening it says that the producer could not start."""
-        if self._latest == START:
-            self.gone = True
-            return Failed(START, error)
+        """Return the frame for an error, which ends the opening."""
         frame = Failed(self._open_one(), error, above, errors)
         self.opening = None
         return frame
@@ -256,11 +284,8 @@ class Consumer:
 
     def receive(self, frame: ToConsumer) -> OfOpening | None:
         """Return a frame from the producer, or None if it has to be dropped: it belongs to no current opening."""
-        if isinstance(frame, Started):
+        if isinstance(frame, Started | WorkerEnd):
             return None
-        if frame.opening == START and isinstance(frame, Failed):
-            self.ended = True
-            return frame
         if frame.opening < self.opening or self.stopped:
             return None
         if frame.opening > self.opening or self.ended:

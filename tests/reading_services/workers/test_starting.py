@@ -21,12 +21,12 @@ from datapipes.position.seeds import Run
 from loader2 import DataLoader2
 from reading_services import MultiProcessingReadingService, WorkerInfo
 from reading_services.workers.dispatched import DispatchClient
-from reading_services.workers.failures import Failure
 from reading_services.workers.pool import MemberHost, Number, Pool
 from reading_services.workers.process.host import ProcessHost
+from reading_services.workers.process.main import could_not_start
 from reading_services.workers.process.members import FILES_OF_A_WORKER
-from reading_services.workers.restarts import WorkerEnd
-from reading_services.workers.transport.protocol import START, Failed, Started, ToConsumer, ToProducer, Window
+from reading_services.workers.restarts import error_of
+from reading_services.workers.transport.protocol import Started, ToConsumer, ToProducer, Window, WorkerEnd
 from reading_services.workers.worker import Order, PoolSpec
 from tests.reading_services.workers.in_turn import HANGS, processes
 
@@ -38,28 +38,25 @@ class LongInEnding(MemberHost):
 
     def __init__(self) -> None:
         self.started = 0
-        self._here: list[tuple[Number, ToConsumer | None]] = []
-        self._gone: set[Number] = set()
+        self._here: list[tuple[Number, ToConsumer]] = []
 
     def start(self, numbers: Collection[int]) -> None:
         self.started += 1
         for number in numbers:
             error = LookupError(f"worker {number} finds nothing, start {self.started}")
-            self._here.append((number, Failed(START, Failure.of(error, f"worker {number}, while it was starting"))))
+            self._here.append((number, could_not_start(number, f"worker {number}", error)))
 
     def they_end(self) -> None:
-        """Have all end without another word."""
-        self._gone = {0, 1}
-        self._here = [(0, None), (1, None)]
+        """Have all end without another frame."""
+        self._here = [(number, WorkerEnd(number, f"worker {number}", "left with exit code 0")) for number in (0, 1)]
 
     def send(self, number: int, frame: ToProducer) -> None:
-        if number in self._gone:
-            raise BrokenPipeError
+        pass
 
-    def wait(self, seconds: float | None) -> list[tuple[Number, ToConsumer | None]] | None:
+    def wait(self, seconds: float | None) -> list[tuple[Number, ToConsumer]] | None:
         came, self._here = self._here, []
-        assert came, "nothing will come any more"
-        return came
+        assert came or seconds is not None, "nothing will come any more"
+        return came or None
 
     def wake(self) -> None:
         pass
@@ -67,23 +64,14 @@ class LongInEnding(MemberHost):
     def was_woken(self) -> None:
         pass
 
-    def ended(self) -> set[Number]:
-        return self._gone
-
-    def failure_at_start(self, number: int) -> BaseException | None:
-        return None
-
-    def end_of(self, number: Number) -> WorkerEnd | WorkerDied:
-        return WorkerEnd(number, f"worker {number}", "left with exit code 0")
+    def give_up_dispatcher(self) -> list[tuple[Number, ToConsumer]]:
+        raise AssertionError
 
     def stacks_of(self, number: int) -> str:
         raise AssertionError
 
-    def forget(self, numbers: Collection[int]) -> None:
-        self._gone -= set(numbers)
-
     def end(self, farewells: Sequence[tuple[int, ToProducer]]) -> None:
-        self._gone = set()
+        self._here = []
 
     def close(self) -> None:
         pass
@@ -100,18 +88,20 @@ ORDERS = [Order(Run(0)), Order(Run(0))]
 def test_it_is_told_once_and_tried_again(pool: Pool) -> None:
     for start in (1, 2):
         pool.open(ORDERS)
-        with pytest.raises(LookupError, match=f"worker 0 finds nothing, start {start}"):
-            pool.next_frame([0])
+        end = pool.next_frame([0])
+        assert isinstance(end, WorkerEnd)
+        assert str(error_of(end)) == f"worker 0 finds nothing, start {start}"
         with pytest.raises(LookupError, match=f"worker 1 finds nothing, start {start}"):
             pool.open(ORDERS)
 
 
 @pytest.mark.parametrize("ends", [False, True])
 def test_another_opening_does_not_cover_it(pool: Pool, ends: bool) -> None:
-    """Worker 1 has sent its error, and the main process has not read it, when the opening is left."""
+    """Worker 1 has reported it, and the end of worker 0 was handed on, when the opening is left."""
     pool.open(ORDERS)
-    with pytest.raises(LookupError, match="worker 0 finds nothing"):
-        pool.next_frame([0])
+    end = pool.next_frame([0])
+    assert isinstance(end, WorkerEnd)
+    assert end.number == 0
     pool.stop()
     if ends:
         assert isinstance(pool._place, LongInEnding)
@@ -284,9 +274,8 @@ class Link:
 
 def test_a_worker_has_started_when_its_dispatcher_has() -> None:
     asking = DispatchClient()
-    assert asking.started() is None
+    asking.wait_for_start()
     for link in (Link(Started()), Link()):
         asking.link = link
-        assert (asking.started(), link.frames) == (None, [])
-    asking.link = Link(failed := Failed(START, "why"))
-    assert asking.started() is failed
+        asking.wait_for_start()
+        assert link.frames == []

@@ -21,7 +21,6 @@ import pytest
 
 from datapipes.errors import ProtocolError
 from reading_services.workers.transport.protocol import (
-    START,
     Close,
     Consumer,
     Credit,
@@ -33,6 +32,7 @@ from reading_services.workers.transport.protocol import (
     ToProducer,
     Widen,
     Window,
+    WorkerEnd,
 )
 
 OPENINGS = 2
@@ -326,14 +326,14 @@ class TestMistakes:
             producer.items(1, 1, None)
         with pytest.raises(ProtocolError, match="nothing is open"):
             producer.end()
+        with pytest.raises(ProtocolError, match="nothing is open"):
+            producer.failed("no such module")
 
-    def test_a_failure_before_the_first_opening_belongs_to_the_start(self) -> None:
-        producer, consumer = Producer(Window(items=1)), Consumer()
-        frame = producer.failed("no such module")
-        assert frame.opening == START
+    def test_the_end_of_a_worker_belongs_to_no_opening(self) -> None:
+        consumer = Consumer()
         consumer.open(None)
-        assert consumer.receive(frame) is frame
-        assert consumer.ended
+        assert consumer.receive(WorkerEnd(0, "worker 0", "left with exit code 1")) is None
+        assert not consumer.ended
 
     @pytest.mark.parametrize("frame", [OpenStream(1, None), Credit(2)])
     def test_openings_only_go_up(self, frame: ToProducer) -> None:
