@@ -86,8 +86,8 @@ class WatchOrder:
 class CallRecord:
     """The shared memory that a worker writes."""
 
-    def __init__(self, fd: int) -> None:
-        self._memory = mmap.mmap(fd, SIZE)
+    def __init__(self, fd: int = -1) -> None:
+        self._memory = mmap.mmap(fd, SIZE)  # without a file, other processes cannot read it
 
     def making(self, first: int, wanted: int) -> None:
         """Record which elements are being made. ``wanted=0`` means none."""
@@ -136,7 +136,8 @@ class Watched:
         self._under_way: dict[object, Call] = {}
         self._lock = threading.Lock()  # a threadpool_map calls from several threads
         self._locks: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
-        self.goes_on = watch.first == 0
+        self._from, self._until = watch.first, watch.elements
+        self._goes_on = watch.first == 0
 
     def over(self, graph: Pipe) -> Pipe:
         """Return a copy of a graph that records each call of a user's function."""
@@ -151,6 +152,13 @@ class Watched:
                         stage.__dict__[name] = self._around(fn, stage)
         return graph
 
+    def at_most(self, wanted: int, made: int) -> int:
+        """Return how many elements to make after ``made`` ones. It is one while the calls are recorded."""
+        if made < self._from:
+            return min(wanted, self._from - made)
+        self._goes_on = made < self._until
+        return 1 if self._goes_on else wanted
+
     def _around(self, fn: Callable[..., Any], stage: Pipe) -> Callable[..., Any]:
         place, named = structure.place_of(stage), printed(stage)
         is_counted = getattr(stage, "on_error", "raise") == "raise"
@@ -161,7 +169,7 @@ class Watched:
             call = Call(place, digest, named, text, is_counted)
             if call.key in self._left_out:
                 raise LeftOut(f"{named} of {text} has killed its worker, and is left out")
-            if not self.goes_on:
+            if not self._goes_on:
                 yield
                 return
             token = object()
@@ -173,14 +181,14 @@ class Watched:
 
         @wraps(fn)
         def called(*args: Any, **kwargs: Any) -> Any:
-            if not self.goes_on and place not in self._always:
+            if not self._goes_on and place not in self._always:
                 return fn(*args, **kwargs)
             with written_down(args):
                 return fn(*args, **kwargs)
 
         @wraps(fn)
         async def awaited(*args: Any, **kwargs: Any) -> Any:
-            if not self.goes_on and place not in self._always:
+            if not self._goes_on and place not in self._always:
                 return await fn(*args, **kwargs)
             async with self._by_itself():
                 with written_down(args):

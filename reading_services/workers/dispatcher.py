@@ -157,10 +157,9 @@ class Dispatcher(ProducerLoop):
             return
         first = min(shares, key=lambda share: share.dealt)
         try:
-            graph = self._open_graph(first.order)
+            graph = self._making.open_graph(first.order)
             run = replace(first.order.run.alone(), passes=passes.numbers(graph))
-            if self._record is not None:
-                self._record.making(first.dealt, 0)
+            self._making.record.making(first.dealt, 0)
             self._open(self._watching(graph, first.order.dealing), run, unpacked(first.above))
         except BaseException as error:
             for number in self._taking_part():
@@ -169,7 +168,7 @@ class Dispatcher(ProducerLoop):
         self._start = None if first.above is not None else self._behind_all(in_any_case=True)
 
     def _refuse(self, number: int, error: BaseException) -> None:
-        self._links.send(number, self._workers[number].producer.failed(self._failure(error)))
+        self._links.send(number, self._workers[number].producer.failed(self._making.failure(error)))
 
     # -- making and dealing --------------------------------------------------------------------------------------------
 
@@ -194,12 +193,10 @@ class Dispatcher(ProducerLoop):
             return
         chunk: list[Any] = []
         room = self._at_most(room, self._dealt)
-        if self._record is not None:
-            self._record.making(self._dealt, room)
+        self._making.record.making(self._dealt, room)
         error, sent = self._pulled(session, room, chunk, self._at_once * len(self._workers))
         made = len(chunk)
-        if self._record is not None:
-            self._record.making(self._dealt + made, 0)
+        self._making.record.making(self._dealt + made, 0)
         self._dealt += made
         position = None if error is not None else self._behind_all()
         self._deal(chunk, self._dealt - made, position or self._start, self._errors())
@@ -222,7 +219,7 @@ class Dispatcher(ProducerLoop):
     def _deal_error(self, error: BaseException) -> None:
         first = self._dealt
         self._dealt += consumes_element(error)
-        mishap = ItemError(self._failure(error), self._dealt - first)
+        mishap = ItemError(self._making.failure(error), self._dealt - first)
         self._deal([mishap], first, self._behind_all(in_any_case=True), self._errors())
 
     def _send_early(self, chunk: list[Any]) -> int:
@@ -231,8 +228,7 @@ class Dispatcher(ProducerLoop):
         self._dealt += len(there)
         # The counts of errors include those of the elements under way. The next frame brings them.
         self._deal(there, self._dealt - len(there), self._start, errors=None)
-        if self._record is not None:
-            self._record.made(len(there))
+        self._making.record.made(len(there))
         while not self._unread and (received := self._links.receive(wait=False)) is not None:
             if isinstance(received[1], Credit):
                 self._receive(*received)
@@ -257,12 +253,12 @@ class Dispatcher(ProducerLoop):
         self, number: int, part: list[Any], position: tuple[Any, int] | None, errors: dict[str, int] | None
     ) -> None:
         try:
-            body, size = self._pack(part)
+            body, size = self._making.pack(part)
         except Exception as error:
             if len(part) == 1:
                 if self._session is not None:
                     note_unsendable(error, part[0], self._session.plan.graph)
-                self._keep(number, [ItemError(self._failure(error), 1)], position, errors)
+                self._keep(number, [ItemError(self._making.failure(error), 1)], position, errors)
             else:
                 for element in part:  # one of them cannot be sent: a resume in between skips the others
                     self._keep(number, [element], None, errors)

@@ -191,7 +191,7 @@ class LoopConfig:
     """The generators that are saved with positions, in a process of its own. None: none are saved."""
     pack_position: Callable[[Table], Any] = lambda table: table
     """Converts a table to the form in which it is sent."""
-    record: CallRecord | None = None
+    record: CallRecord = field(default_factory=CallRecord)
     """Record of the elements and calls under way, which the main process reads if this process dies."""
 
 
@@ -199,18 +199,11 @@ class ProducerLoop:
     """Base of the loops that make elements: a session, the size of its chunks, and its snapshots."""
 
     def __init__(self, making: LoopConfig) -> None:
-        self._open_graph = making.open_graph
-        self._pack = making.pack
-        self._failure = making.failure
-        self._generators = making.generators
-        self._record = making.record
+        self._making = making
         self._watched: Watched | None = None
-        self._watched_from = self._watched_until = 0
         self._session: Session | None = None
-        self._seconds = making.window.seconds
-        self._at_once = 1  # elements in a chunk, adapted so that making them takes about ``_seconds``
+        self._at_once = 1  # elements in a chunk, adapted so that making them takes about ``Window.seconds``
         self._average = 64  # bytes of an element, by the last chunk
-        self._pack_position = making.pack_position
         self._plan: Plan | None = None  # of the last session
         self._looking = SnapshotBudget()
         self._watch = ChunkWatch(self._send_early)
@@ -235,7 +228,7 @@ class ProducerLoop:
 
     def _open(self, graph: Pipe, run: Run, above: Table | None) -> Session:
         """Open a graph at its start, or at the table ``above``."""
-        self._session = opened(graph, run, above, self._generators, self._plan)
+        self._session = opened(graph, run, above, self._making.generators, self._plan)
         self._plan = self._session.plan
         self._at_once = 1
         self._looking = SnapshotBudget()
@@ -243,25 +236,12 @@ class ProducerLoop:
 
     def _watching(self, graph: Pipe, watch: WatchOrder | None) -> Pipe:
         """Return a graph, or a copy that records its calls if the order says so."""
-        self._watched = None
-        if watch is None or self._record is None:
-            return graph
-        self._watched = Watched(self._record, watch)
-        self._watched_from, self._watched_until = watch.first, watch.elements
-        return self._watched.over(graph)
+        self._watched = None if watch is None else Watched(self._making.record, watch)
+        return graph if self._watched is None else self._watched.over(graph)
 
     def _at_most(self, wanted: int, made: int) -> int:
         """Return how many elements to make at once. It is one while the calls are recorded."""
-        watched = self._watched
-        if watched is None:
-            return wanted
-        if made < self._watched_from:
-            return min(wanted, self._watched_from - made)
-        watched.goes_on = made < self._watched_until
-        if watched.goes_on:
-            return 1
-        self._watched = None
-        return wanted
+        return wanted if self._watched is None else self._watched.at_most(wanted, made)
 
     def _send_early(self, chunk: list[Any]) -> int | None:
         """Send the elements of an unfinished chunk, as ``ChunkWatch`` requires of its function."""
@@ -282,7 +262,7 @@ class ProducerLoop:
             error = pull(session, most, chunk)
         took = perf_counter() - started
         self._looking.making += took
-        seconds = self._seconds * (2 if self._at_once < _FEW else 1)
+        seconds = self._making.window.seconds * (2 if self._at_once < _FEW else 1)
         if took < seconds / 2 and len(chunk) == full:
             self._at_once = min(2 * self._at_once, _LARGEST)
         elif took > seconds * 2:
@@ -294,8 +274,8 @@ class ProducerLoop:
         if (session := self._session) is None or _reads_dealt_elements_twice(session.plan):
             return None
         try:
-            table = session.table() if self._generators is None else self._generators.beside(session)
-            return None if table is None else self._pack_position(table)
+            table = session.table() if self._making.generators is None else self._making.generators.beside(session)
+            return None if table is None else self._making.pack_position(table)
         except SnapshotTooLarge:
             raise
         except UnsavableElement as error:
@@ -361,18 +341,17 @@ class WorkerLoop(ProducerLoop):
             self._leave_session()
 
     def _begin(self, order: Order) -> None:
-        graph = self._open_graph(order)
+        graph = self._making.open_graph(order)
         run = replace(order.run, passes=passes.numbers(graph))
         self._made, self._saves = 0, order.saves
         session = self._open(self._watching(graph, order.watch), run, unpacked(order.above))
         self._share = StreamCompletion(session) if order.run.shown else None
         self._is_first = True
         self._start = self._position() if order.above is None else None
-        if self._record is not None:
-            self._record.making(0, order.behind)
+        self._making.record.making(0, order.behind)
         while self._made < order.behind:
-            if self._record is not None and self._watched is not None:
-                self._record.making(self._made, self._at_most(order.behind - self._made, self._made))
+            if self._watched is not None:
+                self._making.record.making(self._made, self._at_most(order.behind - self._made, self._made))
             try:
                 next(session.iterator(), None)
             except Exception as error:
@@ -390,12 +369,10 @@ class WorkerLoop(ProducerLoop):
             raise ProtocolError("elements are asked for, and nothing is open")
         chunk: list[Any] = []
         wanted = self._at_most(min(self._at_once, room), self._made)
-        if self._record is not None:
-            self._record.making(self._made, wanted)
+        self._making.record.making(self._made, wanted)
         error, sent = self._pulled(session, wanted, chunk, self._at_once)
         self._made += (made := len(chunk))
-        if self._record is not None:
-            self._record.making(self._made, 0)
+        self._making.record.making(self._made, 0)
         if session.passes_over(error):  # the stages have counted it
             error = None
             if made:
@@ -420,7 +397,7 @@ class WorkerLoop(ProducerLoop):
             there = list(takewhile(lambda element: not isinstance(self._packed([element]), Exception), there))
             if not there:
                 return None
-            packed = self._pack(there)
+            packed = self._making.pack(there)
         body, size = packed
         del chunk[: (count := len(there))]
         there.clear()
@@ -430,14 +407,13 @@ class WorkerLoop(ProducerLoop):
         self._average = max(size // count, 1)
         self._link.send(self._producer.items(count, size, body, *told))
         self._made += count
-        if self._record is not None:
-            self._record.made(count)
+        self._making.record.made(count)
         return count
 
     def _packed(self, elements: list[Any]) -> tuple[Any, int] | Exception:
         """Return elements as the body of a frame with its size, or the exception if they cannot be sent."""
         try:
-            return self._pack(elements)
+            return self._making.pack(elements)
         except Exception as error:
             return error
 
@@ -445,7 +421,7 @@ class WorkerLoop(ProducerLoop):
         """Send elements and drop them. Return False if one could not be sent, which ends the opening."""
         count = len(chunk)
         try:
-            body, size = self._pack(chunk)
+            body, size = self._making.pack(chunk)
         except Exception as error:
             if count == 1:
                 note_unsendable(error, chunk[0], session.plan.graph)
@@ -485,7 +461,7 @@ class WorkerLoop(ProducerLoop):
                 above = self._position()
             except Exception as another:
                 error.add_note(f"  and its position could not be saved: {another!r}")
-        failed = self._producer.failed(self._failure(error), above, self._errors())
+        failed = self._producer.failed(self._making.failure(error), above, self._errors())
         self._link.send(failed)
         self._leave_session()  # the dispatcher must not wait for this worker any more
 
