@@ -1,11 +1,11 @@
-"""The stage at home that gathers the elements of the workers, in one fixed order.
+"""The stage in the main process that gathers the elements of the workers, in one fixed order.
 
-The order is one element of each worker in turn, whatever their speeds; a worker that has no more is passed over. What
-is there of all of them is laid out as one *block*, and handed on at the speed of C.
+The order is one element of each worker in turn, whatever their speeds. A worker that has no more elements is passed
+over. The elements that have come from all of them are laid out as one *block*, which is a C iterator.
 
-The position is the position of every worker after the last of its elements that was handed on. Workers send positions
-along with their elements, but not with each: in between, elements are counted, and resuming has the worker make those
-again, unseen. So saving asks nobody and is quick.
+The position is the position of each worker after the last of its elements that was handed on. Workers send a table with
+some of their frames. In between, elements are counted, and a resumed worker makes them again and drops them. So saving
+sends no frame and is quick.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ from reading_services.workers.worker import EpochStart, Order
 
 T_co = TypeVar("T_co", covariant=True)
 
-_told: WeakSet[Any] = WeakSet()  # the workers of whom it was said that their positions cannot be saved
+_warned: WeakSet[Any] = WeakSet()  # pools whose positions cannot be saved, which the caller knows by a warning
 
 
 @operator
 class Gathered(RemoteGraph[T_co]):
-    """The elements of a graph that runs in workers, gathered at home."""
+    """The elements of a graph that runs in workers, gathered in the main process."""
 
     def __init__(
         self,
@@ -114,11 +114,11 @@ class Gathered(RemoteGraph[T_co]):
         return len(self.graph) if self._length_fn is None else self._length_fn(self.graph)
 
     def become(self, other: Gathered[T_co]) -> None:
-        """Have the workers of another one from the next opening on."""
+        """Take over the workers of another stage, from the next opening on."""
         self.makers, self._length_fn = other.makers, other._length_fn
 
     def of(self, graph: Any) -> Gathered[Any]:
-        """The same for another graph, to be asked for its length."""
+        """Return this stage for another graph, to compute its length."""
         return Gathered(graph, self.makers, self.in_order, self._length_fn, self._allowed)
 
 
@@ -128,37 +128,37 @@ class _WorkerProgress:
     __slots__ = ("above", "began", "errors", "frame", "left", "part", "since", "told")
 
     def __init__(self) -> None:
-        self.above: Any = None  # a position that the worker has told, packed as it came; None for the start
-        self.since = 0  # how many of its elements were handed on after that
-        self.told = 0  # and how many before, in this iteration
-        self.began = 0  # how many before the position that its opening began at
-        self.errors: dict[str, int] = {}  # how many its stages have tolerated
-        self.part: Completion | None = None  # how much of its source it has read, if it tells
+        self.above: Any = None  # the worker's last table, still packed. None: the start
+        self.since = 0  # elements that were handed on after that table
+        self.told = 0  # elements that were handed on before it, in this iteration
+        self.began = 0  # elements before the table at which its opening began
+        self.errors: dict[str, int] = {}  # tolerated errors, by stage
+        self.part: Completion | None = None  # the part of its source that it has read, if it is known
         self.frame: Items | None = None
-        self.left: Iterator[Any] = iter(())  # what was not yet laid out of that message
+        self.left: Iterator[Any] = iter(())  # elements of that frame that are in no block yet
 
     def pass_on(self, count: int, above: Any) -> None:
-        """Note that so many elements were handed on, and the position after them if the worker has told it."""
+        """Note that ``count`` elements were handed on, and the table after them unless it is None."""
         self.since += count
         if above is not None:
             self.above, self.told, self.since = above, self.told + self.since, 0
 
 
 class RoundRobinCell(Cell):
-    """The fixed order of the workers' elements: whose turn it is, and the position of each worker."""
+    """Cell of the round robin over workers: the next worker, and each worker's count and last table."""
 
     def __init__(self, makers: Pool, errors: ErrorCounts, deaths: Deaths) -> None:
         self._makers = makers
         self._errors = errors
         self._deaths = deaths
-        self.waiting = deque(range(makers.count))  # those who have more, the next one first
+        self.waiting = deque(range(makers.count))  # workers that have more elements, the next one first
         self._shares = [_WorkerProgress() for _ in range(makers.count)]
-        self._members: list[int] = []  # who has a part in the block, in order
+        self._members: list[int] = []  # workers whose elements are in the block, in order
         self._length = 0
         self._block: Iterator[Any] = iter(())
 
     def order(self, number: int, run: Run, start: EpochStart | None) -> Order | None:
-        """The order for a worker to open; None if it has nothing more to give. What was laid out is forgotten."""
+        """Return the order for a worker to open, or None if it has no more elements. Drop its elements of the block."""
         share = self._shares[number]
         share.frame, share.left, share.began = None, iter(()), share.told
         seed = derive("worker", *run.key, ranks().rank, number)
@@ -174,14 +174,14 @@ class RoundRobinCell(Cell):
         return set(range(len(self._shares))) if end.number is None or not self._makers.alone else {end.number}
 
     def lacking(self, in_order: bool) -> list[int]:
-        """The workers of whom a message is needed before anything can be handed on."""
+        """Return the workers from which a frame is needed before an element can be handed on."""
         if in_order:
             return [] if self._shares[self.waiting[0]].frame is not None else [self.waiting[0]]
         lacking = [number for number in self.waiting if self._shares[number].frame is None]
         return lacking if len(lacking) == len(self.waiting) else []
 
     def take(self, number: int, frame: Items) -> None:
-        """Take a message of elements."""
+        """Take a frame of elements."""
         share = self._shares[number]
         if type(frame.above) is str:
             self._tell(frame.above)
@@ -192,8 +192,8 @@ class RoundRobinCell(Cell):
 
     def _tell(self, refusal: str) -> None:
         """Warn that a worker's position cannot be saved."""
-        if self._makers not in _told:
-            _told.add(self._makers)
+        if self._makers not in _warned:
+            _warned.add(self._makers)
             warn(f"{refusal}; until then a resume makes again what this worker has made since its position was known")
 
     def count_errors(self, number: int, errors: dict[str, int] | None) -> None:
@@ -205,7 +205,7 @@ class RoundRobinCell(Cell):
             self._errors.add({stage: now[stage] - before[stage] for stage in now | before})
 
     def _tolerated(self) -> Counter[str]:
-        """Tolerated errors of all workers; some know earlier than others what the dispatcher has tolerated."""
+        """Return the tolerated errors of all workers. The dispatcher's are the largest count that a worker knows."""
         total: Counter[str] = Counter()
         dealt: Counter[str] = Counter()
         for share in self._shares:
@@ -223,7 +223,7 @@ class RoundRobinCell(Cell):
             self._deaths.forget()
 
     def failed(self, number: int, frame: Failed, consumed: bool) -> None:
-        """Take a worker's failure to make the element whose turn it is; unless that is consumed, it still is."""
+        """Note an error in place of a worker's next element. Its turn is over if the element is consumed."""
         share = self._shares[number]
         share.pass_on(int(consumed), None if type(frame.above) is str else frame.above)
         while self.waiting[0] != number:
@@ -231,7 +231,7 @@ class RoundRobinCell(Cell):
         self.waiting.rotate(-int(consumed))
 
     def block(self, in_order: bool) -> Iterator[Any]:
-        """As many elements as are there, in order."""
+        """Lay out the elements that have come, in order, and return them."""
         there = [number for number in self.waiting if self._shares[number].frame is not None]
         if in_order:
             members = list(takewhile(there.__contains__, self.waiting))
@@ -247,7 +247,7 @@ class RoundRobinCell(Cell):
         return self._block
 
     def commit(self) -> list[tuple[int, Items]]:
-        """Take note that the block was handed on; returns the messages that are used up with it."""
+        """Note that the block was handed on. Return the frames that are used up with it."""
         members, rounds = self._members, self._length // len(self._members)
         self.waiting.rotate(-self._length)
         self._members, self._length = [], 0
@@ -263,7 +263,7 @@ class RoundRobinCell(Cell):
         return done
 
     def leave_block(self) -> None:
-        """Take note of the elements of the block that were handed on; the workers make the others again."""
+        """Note the elements of the block that were handed on. The workers make the rest again."""
         handed_on, members = self._length - length_hint(self._block), self._members
         for i, number in enumerate(members):
             rounds, more = divmod(handed_on, len(members))
@@ -314,7 +314,7 @@ class RoundRobinCell(Cell):
 
 
 def refuse_other_workers(error: BaseException, graph: Pipe, saved: Table) -> None:
-    """Raise if positions do not fit because another number of workers has saved them: each is of its own part."""
+    """Raise StateError if a state does not fit because it was saved with another number of workers."""
     by = next((len(cell["workers"]) for cell in saved.values() if _is_of_workers(cell)), 0)
     here = next((stage.makers.count for stage in structure.walk(graph) if isinstance(stage, Gathered)), 0)
     if by != here and isinstance(error, StateError):
@@ -326,7 +326,7 @@ def refuse_other_workers(error: BaseException, graph: Pipe, saved: Table) -> Non
 
 
 def announce_saving(graph: Pipe) -> None:
-    """Have the workers of a graph tell large positions as well, from now on."""
+    """Have the workers of a graph send large tables as well, from now on."""
     for stage in structure.walk(graph):
         if isinstance(stage, Gathered):
             stage.makers.saves = True

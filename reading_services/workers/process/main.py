@@ -1,8 +1,8 @@
 """The main functions of worker and dispatcher processes, around the worker's loop.
 
-A worker leaves when it is told to, when its link breaks, and when the process that started it is gone, which a thread
-waits for. Ctrl-C at a terminal reaches all processes; what it means is decided in the parent, and workers ignore it.
-SIGTERM and SIGHUP end a worker, and the program's handlers of them do not run in it.
+A worker leaves after a farewell, when its link breaks, and when the main process is gone, which a thread waits for.
+Ctrl-C at a terminal reaches all processes. The main process decides its effect, and workers ignore it. SIGTERM and
+SIGHUP end a worker, and the program's handlers of them do not run in it.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class WorkerJob:
 
 
 def work(job: WorkerJob) -> None:
-    """The main function of a worker's process."""
+    """Run a worker's process: its main function."""
     settle(job.parent, job.stacks)
     set_worker_info(job.info)
     where = f"worker {job.info.worker_id} (process {os.getpid()}{job.place})"
@@ -119,7 +119,7 @@ class DispatcherJob:
 
 
 def dispatch(job: DispatcherJob) -> None:
-    """The main function of the dispatcher's process."""
+    """Run the dispatcher's process: its main function."""
     settle(job.parent, job.stacks)
     where = f"the dispatcher (process {os.getpid()}{job.place})"
     try:
@@ -149,7 +149,7 @@ def could_not_start(number: int | None, where: str, error: BaseException) -> Wor
 
 
 def _opened(job: Any) -> tuple[Any, ...]:
-    """Load a job of the pool's spec, inherited or pickled: set its environment, and return the rest."""
+    """Load a job of ``PoolPlan``, inherited or pickled. Set its switches, and return the rest."""
     switches, *rest = _unpickled(job)
     os.environ.update(switches)
     return tuple(rest)
@@ -166,7 +166,7 @@ def _unpickled(job: Any) -> Any:
 
 
 def settle(parent: int, stacks: SharedFd, on_interrupt: Any = signal.SIG_IGN, on_end: Any = signal.SIG_DFL) -> None:
-    """Set up a process of a service, before anything else; it is deaf to SIGTERM and SIGHUP up to ``hear_ends``."""
+    """Set up a process of a service, before anything else. SIGTERM and SIGHUP stay blocked until ``hear_ends``."""
     replace_handlers(on_interrupt, on_end)
     keep_freed_memory()
     gc.freeze()  # a full collection would write to all that is inherited, and so copy each page of it
@@ -178,10 +178,10 @@ def settle(parent: int, stacks: SharedFd, on_interrupt: Any = signal.SIG_IGN, on
 
 
 def keep_freed_memory() -> None:
-    """Have the allocator keep what is freed for the next elements, unless the environment says what it has to do.
+    """Have the allocator keep freed memory for the next elements, unless the environment configures it.
 
-    A chunk's elements are let go of together, and glibc would give their memory back and ask for it again, a page fault
-    for every 4 KiB of it: more time than many elements take to be made.
+    The elements of a chunk are freed together. By default glibc would return their memory to the system and request it
+    again, with a page fault for every 4 KiB: more time than many elements take to be made.
     """
     if "GLIBC_TUNABLES" in os.environ or any(name.startswith("MALLOC_") for name in os.environ):
         return
@@ -192,6 +192,6 @@ def keep_freed_memory() -> None:
 
 
 def packed(elements: list[Any]) -> tuple[Any, int]:
-    """A chunk of elements as the body of a message, and its size in bytes."""
+    """Return a chunk of elements as the body of a frame, and its size in bytes."""
     data, buffers = pickled(elements)
     return (data, buffers), len(data) + sum(buffer.nbytes for buffer in buffers)

@@ -66,14 +66,14 @@ class StartedMember(PoolProcess):
 
 
 def begin(context: Any, main: Any, job: Any, name: str, daemon: bool = True) -> Any:
-    """Start a process; one that is to have processes of its own must be no daemon, and is ended by its owner only.
+    """Start a process. A process that starts others must be no daemon: then only its owner ends it.
 
-    One that is started by spawn or forkserver imports the program's file. If that starts workers again, outside of
-    ``if __name__ == "__main__"``, it leaves at once and without a word, and the loader at home says why.
+    A process that is started by spawn or forkserver imports the program's file. If that starts workers again, outside
+    of ``if __name__ == "__main__"``, the process exits at once, and the loader in the main process says why.
 
-    One that is still importing would die of Ctrl-C with a traceback of its own, and would run the program's handlers of
-    SIGTERM and SIGHUP; it starts deaf to them. The tracker, which spawn and forkserver need, is started first, because
-    its start lets Ctrl-C in again.
+    A process that is still importing would die of Ctrl-C with a traceback of its own, and would run the program's
+    handlers of SIGTERM and SIGHUP: it starts with these signals blocked. The tracker, which spawn and forkserver need,
+    is started first, because its start lets Ctrl-C in again.
     """
     if getattr(current_process(), "_inheriting", False):  # multiprocessing sets it while such a process imports
         if current_process().name.startswith(_NAMED) or parent_process() is None:  # the server that forks them
@@ -124,7 +124,7 @@ def why_not_started(error: OSError, workers: int) -> str | None:
 
 
 def _server_starts_workers() -> bool:
-    """Whether the fork server has left because the program's file, which it imports from 3.14 on, starts workers."""
+    """Return whether the fork server has left because the program's file, which it imports, starts workers."""
     pid = vars(forkserver)["_forkserver"]._forkserver_pid
     if pid is None:
         return False
@@ -143,7 +143,7 @@ _one_at_a_time = [threading.RLock()]  # filelock, which comes with torch, refuse
 
 
 def _disown() -> None:
-    """Disown the processes in a fork by ``os.fork``: multiprocessing would end our processes when the fork leaves."""
+    """Disown the processes in a fork: multiprocessing would end them when the fork exits."""
     _one_at_a_time[0] = threading.RLock()  # a thread that is not there may have had it
     vars(multiprocessing.process)["_children"].difference_update(_begun)
 
@@ -169,7 +169,7 @@ def leave_inherited_server() -> None:
 
 
 def end(members: Sequence[PoolProcess]) -> None:
-    """Wait for processes that were told to leave; those that do not are ended."""
+    """Wait for processes that have got their farewell, and end those that do not leave."""
     for step, seconds in ((None, _ASKED), ("terminate", _TERMINATED), ("kill", _KILLED)):
         until = monotonic() + seconds
         for member in members:
@@ -184,14 +184,14 @@ def end(members: Sequence[PoolProcess]) -> None:
 
 
 def kill(members: Sequence[PoolProcess]) -> None:
-    """Kill processes at once; whoever waits for their end sees it."""
+    """Kill processes at once, without waiting for their end."""
     for member in members:
         with suppress(OSError, ValueError):  # it has ended, or was closed, meanwhile
             member.process.kill()
 
 
 def how_it_ended(process: Any) -> str:
-    """Exit code, signal or closed link of a process that ended without a word, for the message of an error."""
+    """Return the exit code or signal of a process, or that it has closed its link, for the message of an error."""
     if process.exitcode is None:
         process.join(_PATIENCE)
     code = process.exitcode
@@ -199,7 +199,7 @@ def how_it_ended(process: Any) -> str:
 
 
 def exit_in_words(code: int, ended_before: int | None = None) -> str:
-    """Exit code or signal of a process, and why it was killed if that is known."""
+    """Return the exit code or signal of a process as text, with the reason of a SIGKILL if it is known."""
     if code >= 0:
         return f"left with exit code {code}"
     because = why_killed(ended_before) if code == -signal.SIGKILL else ""
@@ -207,17 +207,17 @@ def exit_in_words(code: int, ended_before: int | None = None) -> str:
 
 
 def file_for_stacks() -> int:
-    """A file for the stacks of a process: it has no name, and goes with those who have it open."""
+    """Return a file for the stacks of a process. It has no name, and is freed when no process has it open."""
     return os.memfd_create("stacks", os.MFD_CLOEXEC)
 
 
 def stacks_at_crash(member: PoolProcess) -> str:
-    """Stack traces of all threads of a process when it crashed, if it did."""
+    """Return the stack traces of all threads of a process at its crash. Return "" if it has not crashed."""
     return os.pread(member.stacks, 1 << 14, 0).decode(errors="replace").strip()
 
 
 def stacks_of(member: PoolProcess) -> str:
-    """Stack traces of all threads of a process."""
+    """Return the stack traces of all threads of a process, which it writes at SIGUSR1."""
     written = partial(os.fstat, member.stacks)
     before = size = written().st_size
     os.kill(member.process.pid, signal.SIGUSR1)
