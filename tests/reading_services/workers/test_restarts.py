@@ -31,6 +31,7 @@ from loader2 import DataLoader2
 from reading_services import MultiProcessingReadingService, ThreadingReadingService
 from reading_services.workers import call_record, thread_host
 from reading_services.workers.call_record import AtWork, Call, CallRecord, Watched, WatchOrder, file_for_record
+from reading_services.workers.restarts import Likeness, Suspicion, compared
 from tests.reading_services.workers.in_turn import SEED, numbers
 
 REPLACED = pytest.mark.filterwarnings("ignore:.*(it is replaced|goes on after LeftOut):UserWarning")
@@ -688,6 +689,50 @@ def test_nothing_is_left_behind() -> None:
 def links() -> list[Path]:
     """The open files of this process."""
     return [link for link in Path("/proc/self/fd").iterdir() if link.is_symlink() and link.exists()]
+
+
+A, B = (0, b"a"), (1, b"b")
+SEVERAL = Suspicion(range(10, 14), 74, frozenset())
+
+
+@pytest.mark.parametrize(
+    ("likeness", "before", "now", "is_one"),
+    [
+        (Likeness.NEW, None, Suspicion(range(3, 4), 67), True),
+        (
+            Likeness.CALL,
+            Suspicion(range(3, 4), 67, frozenset({A})),
+            Suspicion(range(90, 94), 154, frozenset({A, B})),
+            False,
+        ),
+        (
+            Likeness.ELEMENT,
+            Suspicion(range(3, 4), 67, frozenset({A})),
+            Suspicion(range(3, 4), 67, frozenset({B})),
+            True,
+        ),
+        (
+            Likeness.ELEMENT,
+            Suspicion(range(3, 4), 67, frozenset({A, B})),
+            Suspicion(range(3, 4), 67, frozenset({A, B})),
+            True,
+        ),
+        (Likeness.NARROWER, SEVERAL, Suspicion(range(11, 12), 75), True),
+        (Likeness.NARROWER, SEVERAL, Suspicion(range(11, 11), 75, frozenset({A})), True),
+        (
+            Likeness.CALLS,
+            SEVERAL._replace(calls=frozenset({A, B})),
+            Suspicion(range(80, 84), 144, frozenset({A, B})),
+            False,
+        ),
+        (Likeness.NEAR, SEVERAL, Suspicion(range(11, 13), 75), False),
+        (Likeness.NEAR, SEVERAL, Suspicion(range(73, 74), 137), True),
+        (Likeness.NEW, SEVERAL, Suspicion(range(74, 75), 138), True),
+        (Likeness.NEW, SEVERAL, Suspicion(range(6, 10), 70), False),
+    ],
+)
+def test_the_table_of_likeness(likeness: Likeness, before: Suspicion | None, now: Suspicion, is_one: bool) -> None:
+    assert compared(before, now, is_one) is likeness
 
 
 if __name__ == "__main__":  # python -m tests.reading_services.workers.test_restarts
