@@ -149,7 +149,7 @@ def could_not_start(number: int | None, where: str, error: BaseException) -> Wor
 
 
 def _opened(job: Any) -> tuple[Any, ...]:
-    """Load a job of ``PoolPlan``, inherited or pickled. Set its switches, and return the rest."""
+    """Load a job of the pool's spec, inherited or pickled: set its environment, and return the rest."""
     switches, *rest = _unpickled(job)
     os.environ.update(switches)
     return tuple(rest)

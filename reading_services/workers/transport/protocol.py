@@ -2,24 +2,24 @@
 
 No I/O and no clock: two state machines and a table. The links beside this file carry the frames.
 
-    consumer -> producer                          producer -> consumer
-    Open     make the elements of an opening      Items      some elements, in order, and the table after them
-    Credit   one of your frames was used up       Failed     an error in place of an element, and the table after it
-    Widen    run ahead by this window             End        the opening has no more elements
-    Stop     drop the rest of an opening          Started    ready for the first opening
-    Close    leave                                WorkerEnd  the producer has gone, and why
+    consumer -> producer                              producer -> consumer
+    OpenStream  make the elements of an opening       Items        some elements, in order, and the table after them
+    Credit      one of your frames was used up        Failed       an error in place of an element, and the table after
+    Widen       run ahead by this window              EndOfStream  the opening has no more elements
+    Stop        drop the rest of an opening           Started      ready for the first opening
+    Close       leave                                 WorkerEnd    the producer has gone, and why
 
-    producer is   it may send    and becomes      it may get    and becomes
-    new           Started        new              Open          open
-                  WorkerEnd      gone             Close         gone
-    open          Items          open             Open          open, with the new opening
-                  Failed, End    idle             Credit, Widen open
-                                                  Stop          idle
-                                                  Close         gone
-    idle          (nothing)                       Open          open
-                                                  Credit, Stop  idle
-                                                  Widen         idle
-                                                  Close         gone
+    producer is   it may send          and becomes    it may get     and becomes
+    new           Started              new            OpenStream     open
+                  WorkerEnd            gone           Close          gone
+    open          Items                open           OpenStream     open, with the new opening
+                  Failed, EndOfStream  idle           Credit, Widen  open
+                                                      Stop           idle
+                                                      Close          gone
+    idle          (nothing)                           OpenStream     open
+                                                      Credit, Stop   idle
+                                                      Widen          idle
+                                                      Close          gone
 
 A producer that cannot start sends WorkerEnd itself. The end of any other producer is noticed by its host, which makes
 the frame: it may follow any other one.
