@@ -73,7 +73,7 @@ class ItemError:
 
 
 class DispatcherGone(WorkerDied):
-    """Nobody deals out elements to a worker any more."""
+    """The dispatcher of a worker has ended."""
 
 
 class DispatchLink(Protocol):
@@ -101,7 +101,7 @@ class Dispatched(IterDataPipe[T_co]):
     """The last stage of that part as it prints."""
 
     length: int | LengthUnknown | None = None
-    """How many elements all workers get together, or why that is not known; None where nobody asks, in a worker."""
+    """Number of elements of all workers together, or why it is unknown. None in a worker, which does not need it."""
 
     def __post_init__(self) -> None:
         self.asking = DispatchClient()
@@ -200,7 +200,7 @@ class DispatchClient:
             self._send(credit)
 
     def stop(self) -> None:
-        """Stop the opening: nobody wants the rest."""
+        """Stop the opening: its other elements are not needed."""
         if self.link is not None and (frame := self._consumer.stop()) is not None:
             with suppress(WorkerDied):
                 self._send(frame)

@@ -1,7 +1,7 @@
-"""What the kernel tells of processes that it has ended because memory ran out.
+"""Counts of the processes that the kernel has ended because memory ran out.
 
-It counts them for each memory cgroup, of version 1 or 2, and for the machine. A count that has gone up since a process
-was started, and the SIGKILL that ended it, are all that anybody learns: the process itself is told nothing.
+The kernel has a count for each memory cgroup, of version 1 or 2, and one for the machine. A count that has grown since
+a process was started, together with its SIGKILL, is the only sign: the process itself gets no message.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def _counter(root: str) -> str:
 
 
 def why_killed(before: int | None, root: str = "/") -> str:
-    """Why a process may have been ended by SIGKILL, for an error; ``before`` is the count when it was started."""
+    """Return why SIGKILL may have ended a process, for an error; ``before`` is the count when it was started."""
     now = ended_by_the_kernel(root)
     if now is None or before is None:
         return " (the kernel does that when memory runs out)"
