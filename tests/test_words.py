@@ -74,18 +74,16 @@ def objects_are_small(source: Source) -> Iterator[str]:
 
 def phases_stand_in_a_table(source: Source) -> Iterator[str]:
     head = ast.get_docstring(source.tree) or ""
+    members: list[tuple[int, str]] = []
     for node in ast.walk(source.tree):
-        members = []
         match node:
-            case ast.ClassDef(name=name) if name.endswith("Phase"):
-                members = [ast.unparse(each.targets[0]) for each in node.body if isinstance(each, ast.Assign)]
-            case ast.Call(args=[ast.Constant(value=str(name)), ast.Constant(value=str(names))]) if name.endswith(
-                "Phase"
-            ):
-                members = names.split()
-        for member in members:
-            if not re.search(rf"^{member}\s", head, re.MULTILINE):
-                yield source.at(node.lineno, f"the table in the head of this file has no row {member}")
+            case ast.ClassDef(name=name, lineno=line, body=body) if name.endswith("Phase"):
+                members += [(line, ast.unparse(each.targets[0])) for each in body if isinstance(each, ast.Assign)]
+            case ast.Call(args=[ast.Constant(value=str(name)), ast.Constant(value=str(names))], lineno=line):
+                members += [(line, member) for member in names.split() if name.endswith("Phase")]
+    for line, member in members:
+        if not re.search(rf"^{member}\s", head, re.MULTILINE):
+            yield source.at(line, f"the table in the head of this file has no row {member}")
 
 
 def classes_have_names_of_their_own(sources: Iterable[Source]) -> Iterator[str]:
@@ -122,7 +120,7 @@ def name_of(base: ast.expr) -> str:
 
 
 def is_operator(node: ast.ClassDef) -> bool:
-    return node.name in datapipes.iter.__all__
+    return node.name in dir(datapipes.iter)
 
 
 def attributes(node: ast.ClassDef) -> set[str]:
