@@ -18,6 +18,18 @@ import pytest
 from tests.test_house import PACKAGES, ROOT, Source, imported_files, imports, python
 
 LISTED = re.compile(r"^- ``(?P<name>[\w/]+)``: \S", re.MULTILINE)
+ADD_ONS = (
+    "loader2/commands/",
+    "loader2/porting/",
+    "loader2/testing/",
+    "reading_services/cluster/",
+    "reading_services/ipu/",
+)
+# The lazy public name of RayReadingService, the commands, and the modules that switch old names on.
+MAY_IMPORT_ADD_ONS = {
+    *("loader2/__main__.py", "loader2/old_names.py", "loader2/poptorch_names.py", "loader2/torchdata_names.py"),
+    "reading_services/__init__.py",
+}
 LINK = re.compile(r"\]\((?P<target>[^)\s]+)\)")
 
 Directions = dict[str, Counter[str]]
@@ -66,6 +78,25 @@ def test_a_ring_of_rooms_is_noticed() -> None:
     assert (found := ring(table)) is not None
     assert found.count(" imports ") == 3
     assert ring(directions(sources[:3])) is None
+
+
+def imported_add_ons(sources: tuple[Source, ...]) -> list[str]:
+    """Return the imports of add-ons in files that are no add-ons, and that may not import any."""
+    add_ons = tuple(path.replace("/", ".") for path in ADD_ONS)
+    return [
+        source.at(line, f"{name} is of an add-on, which the engine and the catalogue must not import")
+        for source in sources
+        if not source.path.startswith(ADD_ONS) and source.path not in MAY_IMPORT_ADD_ONS
+        for line, name in imports(source, ast.walk(source.tree))
+        if f"{name}.".startswith(add_ons)
+    ]
+
+
+def test_add_ons_are_imported_by_no_other_package() -> None:
+    assert imported_add_ons(packages()) == []
+    assert imported_add_ons((Source("loader2/a.py", "def f():\n    from loader2.testing import laws"),))
+    assert imported_add_ons((Source("loader2/a.py", "import reading_services.ipu"),))
+    assert imported_add_ons((Source("loader2/testing/a.py", "from loader2.testing import laws"),)) == []
 
 
 @cache
