@@ -324,7 +324,7 @@ def _errors(_: object) -> str:
 
 def _tutorials() -> list[Path]:
     scripts = sorted(path for path in (ROOT / "tutorials").glob("*.py") if path.name != "__init__.py")
-    return [ROOT / "loader2" / "demo.py", *scripts]
+    return [ROOT / "loader2" / "commands" / "demo.py", *scripts]
 
 
 def _tutorial(path: Path) -> str:

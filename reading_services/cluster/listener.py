@@ -81,7 +81,8 @@ class MemberListener:
         """Descriptor that is readable when there is an event."""
         self._meeting = meeting
         self._silence = silence
-        self._expected: dict[str, tuple[MemberStart, float]] = {}
+        self._expected: dict[str, tuple[MemberStart, float, set[str]]] = {}
+        """The members that have a connection to open, since when, and which: their greetings may end in any order."""
         self._happened: deque[tuple[MemberStart, News]] = deque()
         self._new_lines: deque[tuple[socket.socket, MemberStart]] = deque()
         self._stir = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
@@ -93,7 +94,7 @@ class MemberListener:
     def expect(self, member: MemberStart) -> str:
         """Return a new name, under which the member will be accepted."""
         name = secrets.token_hex(8)
-        self._expected[name] = member, monotonic()
+        self._expected[name] = member, monotonic(), {"life", "messages"}
         return name
 
     def forget(self) -> None:
@@ -136,11 +137,12 @@ class MemberListener:
                 os.eventfd_write(self.news, 1)
 
     def _let_in(self, said: dict[str, Any], caller: socket.socket) -> None:
-        member, _ = self._expected[said["member"]]  # a KeyError refuses a member whose start counts as failed
+        member, _, missing = self._expected[said["member"]]  # a KeyError refuses a member whose start counts as failed
         is_of_life = said["line"] == "life"
-        if not is_of_life:
-            self._expected.pop(said["member"], None)
         with self._lock:
+            missing.remove(said["line"])
+            if not missing:
+                self._expected.pop(said["member"], None)
             if self.news < 0:
                 caller.close()
             elif is_of_life:
@@ -197,8 +199,10 @@ class MemberListener:
     def _speak_of_late(self, now: float) -> None:
         """Report members that have not connected: once for a warning, and once when their start has failed."""
         period = self._silence / BEATS
-        for name, (member, since) in list(self._expected.items()):
+        for name, (member, since, missing) in list(self._expected.items()):
             waited = now - since
+            if "messages" not in missing:
+                continue
             if waited >= _GIVEN_UP:
                 self._expected.pop(name, None)
                 self._tell(member, Late(waited, True))
