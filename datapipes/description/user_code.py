@@ -42,7 +42,7 @@ def set_at_start(cls: type) -> frozenset[str]:
 def functions(cls: type) -> Iterator[tuple[str, Any]]:
     """Return the functions of a class and its bases by name, as their users wrote them."""
     for base in cls.__mro__:
-        for name, value in vars(base).items():
+        for name, value in list(vars(base).items()):  # from Python 3.14 on, a look at an attribute may add one
             if inspect.isfunction(function := inspect.unwrap(value)):
                 yield name, function
 
