@@ -47,11 +47,17 @@ class Batcher(IterDataPipe[B_co]):
     def _open(self, at: Opening) -> Iterator[B_co]:
         chunks = self.wrapper_class is DataChunk
         batches = at.grouped(self.datapipe, at.cell(lambda: _BatchCell(self, DataChunk if chunks else list)))
-        return batches if chunks else self._wrapped(batches)
+        return batches if chunks else self._made(at, batches, self.wrapper_class)
 
-    def _wrapped(self, batches: Iterator[Any]) -> Iterator[B_co]:
+    def _made(self, at: Opening, batches: Iterator[list[Any]], make: Callable[[list[Any]], B_co]) -> Iterator[B_co]:
         for batch in batches:
-            yield self.wrapper_class(batch)
+            try:
+                made = make(batch)
+            except BaseException as error:
+                for element in reversed(batch):  # the one that is put back last comes first
+                    at.keep(element, error)
+                raise
+            yield made
 
     def _rewritten_for_run(self, run: Run) -> IterDataPipe[B_co]:
         positions, at_once = self.of_positions(run)
@@ -90,11 +96,9 @@ class BatchReader(Batcher[B_co]):
     at_once: BatchAccess
 
     def _open(self, at: Opening) -> Iterator[B_co]:
-        return self._made(at.grouped(self.datapipe, at.cell(lambda: _BatchCell(self, list))), self.at_once.listed)
-
-    def _made(self, batches: Iterator[list[int]], rows: Any) -> Iterator[B_co]:
-        for batch in batches:
-            yield self.wrapper_class(rows(batch))
+        batches: Iterator[list[int]] = at.grouped(self.datapipe, at.cell(lambda: _BatchCell(self, list)))
+        rows: Any = self.at_once.listed
+        return self._made(at, batches, lambda batch: self.wrapper_class(rows(batch)))
 
     def of_positions(self, run: Run) -> tuple[Batcher[Any], BatchAccess]:
         positions: Batcher[Any] = object.__new__(Batcher)
