@@ -85,7 +85,8 @@ def test_help_and_signature_have_the_arguments_of_the_constructor() -> None:
     assert [*inspect.signature(DataLoader2).parameters] == [
         *("datapipe", "datapipe_adapter_fn", "reading_service", "progress")
     ]
-    assert " |  DataLoader2(datapipe: 'IterDataPipe" in pydoc.plain(pydoc.render_doc(DataLoader2))
+    text = "".join(pydoc.plain(pydoc.render_doc(DataLoader2)).replace("|", " ").split())  # however it is broken
+    assert "DataLoader2(datapipe:IterDataPipe" in text.replace("'", "")
 
 
 # -- slips, each with what to write instead ----------------------------------------------------------------------------
