@@ -265,7 +265,7 @@ ELEMENTWISE = [
         "iter.prefetch", "a half-used generator", lambda tap: tap(numbers(5)).flatmap(tap.generator(up_to)).prefetch(3)
     ),
     Specimen("iter.prefetch", "nothing", lambda tap: tap(numbers(0)).prefetch()),
-    Specimen("iter.sharding_filter", "without shards", lambda tap: tap(numbers(4)).sharding_filter()),
+    Specimen("iter.sharding_filter", "nobody shards", lambda tap: tap(numbers(4)).sharding_filter()),
     # An element belongs to a shard by its number in the source, so one that fails does not shift the others.
     Specimen("iter.sharding_filter", "one of three, in batches", sharded, after_fault="otherwise"),
     Specimen("iter.sharding_filter", "one of three, not sought", sharded_by_counting, after_fault="otherwise"),

@@ -65,7 +65,7 @@ def new(dotted: str) -> New | None:
     """Return the meaning of an old dotted name. Return None if it is not an old name.
 
     >>> new("torchdata.datapipes.iter.Mapper"), new("torchdata.datapipes.iter.util.cacheholder")
-    (Member(module='datapipes.iter', name='Mapper', rest=()), Module(module='datapipes.iter'))
+    (KnownName(module='datapipes.iter', name='Mapper', rest=()), Module(module='datapipes.iter'))
     >>> new("torch.utils.data.DataLoader") is None
     True
     """

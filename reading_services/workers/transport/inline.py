@@ -82,13 +82,13 @@ class ThreadDispatchEnd:
 def pair(arrivals: Arrivals, number: int) -> tuple[ThreadConsumerEnd, ThreadProducerEnd]:
     """Return both ends of a new link.
 
-    >>> from reading_services.workers.transport.protocol import Close, End
+    >>> from reading_services.workers.transport.protocol import Close, EndOfStream
     >>> arrivals = SimpleQueue()
     >>> here, there = pair(arrivals, number=3)
     >>> here.send(Close()); there.receive(), there.receive(wait=False)
     (Close(), None)
-    >>> there.send(End(1)); arrivals.get()
-    (3, End(opening=1...))
+    >>> there.send(EndOfStream(1)); arrivals.get()
+    (3, EndOfStream(opening=1...))
     """
     control: SimpleQueue[ToProducer] = SimpleQueue()
     return ThreadConsumerEnd(control), ThreadProducerEnd(control, arrivals, number)
