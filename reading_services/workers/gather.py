@@ -98,10 +98,9 @@ class Gathered(RemoteGraph[T_co]):
                     turns.ended(number)
                     continue
             yield from turns.block(self.in_order)
-            with CtrlCWaits():
-                used_up = turns.commit()
-            for number, frame in used_up:
-                makers.used_up(number, frame)
+            with CtrlCWaits():  # or a worker would not get the credit for a frame that is noted as used up
+                for number, frame in turns.commit():
+                    makers.used_up(number, frame)
 
     def _begin(self, turns: RoundRobinCell, run: Run, numbers: set[int]) -> None:
         """Open the graph in some workers, where their next elements are."""
