@@ -20,6 +20,7 @@ from datapipes.position.iterator import iterate
 from loader2 import DataLoader2
 from reading_services import DistributedReadingService, InProcessReadingService, SequentialReadingService
 from tests.datapipes.position.written_for_torchdata import Generator, OfTorch
+from tests.interruptions import Summed
 from tests.reading_services.workers.in_turn import numbers, processes, threads
 
 
@@ -299,28 +300,7 @@ class StartsAnew(Generator):
             yield self.total
 
 
-class Remembers(Generator):
-    """Says by itself what it remembers."""
-
-    total = 0
-
-    def __init__(self, source_datapipe: Pipe) -> None:
-        super().__init__(source_datapipe)
-        self.total = 0
-
-    def __iter__(self) -> Iterator[Any]:
-        for element in self.source_datapipe:
-            self.total += element
-            yield self.total
-
-    def state_dict(self) -> dict[str, Any]:
-        return {"total": self.total}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.total = state["total"]
-
-
-@pytest.mark.parametrize("cls", [StartsAnew, Remembers, Counts, IsTold, Both, OfTorch])
+@pytest.mark.parametrize("cls", [StartsAnew, Summed, Counts, IsTold, Both, OfTorch])
 def test_a_class_that_starts_anew_by_itself_is_told_nothing(cls: Callable[[Pipe], IterDataPipe[Any]]) -> None:
     with warnings.catch_warnings(action="error"):
         assert len([*cls(numbers(3)), *DataLoader2(cls(numbers(3)))]) == 6
