@@ -7,6 +7,7 @@
 - ``long_work``: progress of long work on one file, on stderr: hashing, saving, downloading
 - ``short``: values as short texts, for reprs and errors
 - ``stacks``: the stack of a thread as text
+- ``switches``: environment variables that a pool of workers sends to its processes
 - ``warnings``: warnings that point to the user's own line
 - ``where``: source location of a function, ``name at file:line``
 """

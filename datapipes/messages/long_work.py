@@ -16,8 +16,7 @@ from typing import Any, TypeVar
 
 from datapipes.errors import BadArgument
 from datapipes.messages.short import shortened
-
-SWITCH = "LOADER2_SHOW_WORK"
+from datapipes.messages.switches import SHOW_WORK
 
 T = TypeVar("T")
 
@@ -35,16 +34,11 @@ def show_work(every: float | None = 10.0) -> None:
     >>> show_work(None)
     """
     if every is None:
-        os.environ.pop(SWITCH, None)
+        os.environ.pop(SHOW_WORK, None)
     elif type(every) in (int, float) and every >= 0:
-        os.environ[SWITCH] = str(every)
+        os.environ[SHOW_WORK] = str(every)
     else:
         raise BadArgument(f"show_work(every={every!r}): expected seconds, 0 or more, or None")
-
-
-def current_switches() -> dict[str, str]:
-    """Return the switch as environment variables, for worker processes that do not inherit this process's own."""
-    return {SWITCH: os.environ[SWITCH]} if SWITCH in os.environ else {}
 
 
 class LongWork:
@@ -76,13 +70,13 @@ class LongWork:
 
 def long_work(doing: str, name: object, of: int | None = None) -> LongWork | None:
     """Return the progress of the work on a file, or None if ``show_work`` is off."""
-    every = os.environ.get(SWITCH)
+    every = os.environ.get(SHOW_WORK)
     if every is None:
         return None
     try:
         return LongWork(doing, name, float(every), of)
     except ValueError:
-        raise BadArgument(f"{SWITCH}={every!r}: expected seconds, 0 or more") from None
+        raise BadArgument(f"{SHOW_WORK}={every!r}: expected seconds, 0 or more") from None
 
 
 def told(doing: str, name: object, pieces: Iterable[T]) -> Iterator[T]:

@@ -23,7 +23,7 @@ from typing import Any, Protocol
 from datapipes.description import passes, structure
 from datapipes.description.structure import Pipe
 from datapipes.errors import ProtocolError, UnsavableElement, consumes_element
-from datapipes.messages.long_work import current_switches
+from datapipes.messages.switches import current_switches
 from datapipes.position.cells import SnapshotTooLarge, Table, at_most
 from datapipes.position.completion import StreamCompletion
 from datapipes.position.plan import Plan

@@ -14,7 +14,8 @@ from datapipes import show_work
 from datapipes.errors import BadArgument
 from datapipes.iter import IterableWrapper
 from datapipes.messages import long_work
-from datapipes.messages.long_work import SWITCH, LongWork
+from datapipes.messages.long_work import LongWork
+from datapipes.messages.switches import SHOW_WORK
 from tests.http_server import Handler, serving
 from tests.preloaded import Preloaded
 
@@ -23,7 +24,7 @@ DATA = bytes(3 << 20)
 
 @pytest.fixture(autouse=True)
 def off_again(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.delenv(SWITCH, raising=False)
+    monkeypatch.delenv(SHOW_WORK, raising=False)
     yield
     show_work(None)
 
@@ -124,6 +125,6 @@ def test_a_wrong_number_is_refused(every: float) -> None:
 
 
 def test_a_wrong_environment_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(SWITCH, "yes")
+    monkeypatch.setenv(SHOW_WORK, "yes")
     with pytest.raises(BadArgument, match="LOADER2_SHOW_WORK='yes': expected seconds, 0 or more"):
         list(IterableWrapper([("a", io.BytesIO())], deepcopy=False).check_hash({"a": ""}))
