@@ -15,6 +15,7 @@ from time import monotonic
 from typing import Any, ClassVar, Protocol, TextIO
 
 from datapipes.errors import LengthUnknown
+from datapipes.messages.interrupts import CtrlCWaits
 from datapipes.position.cells import CountCell
 from datapipes.position.completion import StreamCompletion, fraction_done
 from datapipes.position.session import Session
@@ -56,7 +57,8 @@ class Progress:
         self._over = over = Event()
         self._session.on_stop = self.close
         self._thread = Thread(target=self._watch, args=(display, over), name="loader2 progress", daemon=True)
-        self._thread.start()
+        with CtrlCWaits():
+            self._thread.start()
 
     def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
         if kind is None and self._session.ended:
@@ -69,7 +71,8 @@ class Progress:
         self._session.on_stop = None
         if display is None or os.getpid() != self._process:  # a forked process has neither the thread nor the line
             return
-        self._over.set()
+        with CtrlCWaits():  # an interruption here could keep the lock that the thread needs
+            self._over.set()
         if self._thread is not None and self._thread is not current_thread():  # the thread may collect this as garbage
             self._thread.join()
         self._show(display)

@@ -21,6 +21,7 @@ from typing import Any
 from datapipes.graph import Pipe
 from datapipes.iter import IterableWrapper, IterDataPipe
 from loader2 import DataLoader2
+from reading_services import MultiProcessingReadingService, ReadingServiceInterface, ThreadingReadingService
 
 SEED = 5
 LENGTH = 10_000
@@ -132,9 +133,21 @@ GRAPHS: dict[str, Callable[[], Pipe]] = {
     "a class with a state and two inputs": lambda: Added(numbers(), numbers().filter(is_kept)).batch(3),
 }
 
+SERVICES: dict[str, Callable[[], ReadingServiceInterface]] = {
+    "processes": lambda: MultiProcessingReadingService(2),
+    "dispatched": lambda: MultiProcessingReadingService(2),
+    "processes as they come": lambda: MultiProcessingReadingService(1, in_order=False),
+    "threads": lambda: ThreadingReadingService(2),
+}
+"""The services of graphs that run in workers. The other graphs run without one."""
+
+GRAPHS["processes"] = GRAPHS["processes as they come"] = GRAPHS["threads"] = GRAPHS["sharding_filter"]
+GRAPHS["dispatched"] = lambda: numbers().sharding_round_robin_dispatch().map(worked).batch(3)
+
 
 def loader(name: str, seed: int | None = SEED) -> DataLoader2[Any]:
-    made: DataLoader2[Any] = DataLoader2(GRAPHS[name]())
+    service = SERVICES[name]() if name in SERVICES else None
+    made: DataLoader2[Any] = DataLoader2(GRAPHS[name](), reading_service=service)
     if seed is not None:
         made.seed(seed)
     return made
@@ -142,8 +155,10 @@ def loader(name: str, seed: int | None = SEED) -> DataLoader2[Any]:
 
 def whole_of(name: str) -> tuple[list[Any], float]:
     """The elements of a graph, and the seconds that they take."""
-    started = perf_counter()
-    whole = list(loader(name))
+    with loader(name) as once:
+        iterator = iter(once)
+        started = perf_counter()
+        whole = list(iterator)
     return whole, perf_counter() - started
 
 

@@ -24,7 +24,7 @@ from datapipes.ranks.topics import Key, News, RankReport, Topic, concerns, error
 class Exchange(ABC):
     """One rank's side of the exchange, for one loader.
 
-    The transport calls ``_decided`` and ``_note``, from any thread that holds ``_changed``.
+    The transport calls ``_decided`` and ``_note``, from any thread that holds ``_lock``.
     """
 
     def __init__(self, rank: int) -> None:
@@ -37,7 +37,8 @@ class Exchange(ABC):
         """The last verdict under the current key."""
         self.alarmed = False
         """Whether there is bad news about the current key."""
-        self._changed = threading.Condition()
+        self._lock = threading.RLock()  # entered directly: an interruption of ``Condition.__enter__`` could keep it
+        self._changed = threading.Condition(self._lock)
         self._key: Key | None = None
         self._topic: Topic | None = None
         self._own: RankReport = {}
@@ -51,7 +52,7 @@ class Exchange(ABC):
 
     def begin(self, key: Key, topic: Topic, report: RankReport) -> None:
         """Take part under a key, with a first report."""
-        with self._changed:
+        with self._lock:
             if key != self._key:
                 self.verdict = None
                 self._news = [news for news in self._news if news["key"] is None or news["key"][0] >= key[0]]
@@ -61,19 +62,19 @@ class Exchange(ABC):
 
     def update(self, report: RankReport) -> None:
         """Replace this rank's report."""
-        with self._changed:
+        with self._lock:
             self._own = report
             self._pass_on()
 
     def fail(self, key: Key, error: BaseException) -> None:
         """Send to all other ranks that this rank cannot continue, and the error."""
         text, trace = f"{type(error).__name__}: {error}", "".join(traceback.format_exception(error))
-        with self._changed:
+        with self._lock:
             self._spread({"news": "failed", "key": key, "rank": self.rank, "error": text, "trace": trace})
 
     def leave(self, epoch: int, given: int) -> None:
         """Send to all other ranks that this rank leaves an epoch before its end."""
-        with self._changed:
+        with self._lock:
             self._spread({"news": "left", "key": [epoch, 0], "rank": self.rank, "given": given})
 
     @abstractmethod
@@ -81,7 +82,8 @@ class Exchange(ABC):
         """Send to all other ranks that this rank has ended, and disconnect. Further calls do nothing."""
 
     def forked(self) -> None:
-        self._changed = threading.Condition()  # another thread may have held the old one during the fork
+        self._lock = threading.RLock()  # another thread may have held the old one during the fork
+        self._changed = threading.Condition(self._lock)
         self.alarmed = True
         if self._interrupt is not None:
             self._interrupt()
@@ -101,7 +103,7 @@ class Exchange(ABC):
             return first(self._news, self._key, given, waits=True)
 
         self._origin.must_be_here("the connections to other ranks")
-        with self._changed:
+        with self._lock:
             self._changed.wait_for(lambda: decided() or news(), timeout)
             if (verdict := decided()) is not None:
                 return verdict
@@ -117,7 +119,7 @@ class Exchange(ABC):
         """
         if not self.alarmed:
             return most
-        with self._changed:
+        with self._lock:
             if (bad := first(self._news, self._key, given)) is not None:
                 raise error_of(bad)
             self._unseen = False
@@ -128,16 +130,16 @@ class Exchange(ABC):
 
     def interrupting(self, stop: Callable[[], object] | None) -> bool:
         """Call ``stop`` from another thread when bad news comes. Return False if some has come since the last look."""
-        with self._changed:
+        with self._lock:
             self._interrupt = stop
             return not self._unseen
 
     def failed(self, key: Key) -> bool:
         """Return whether an attempt has failed, on any rank."""
-        with self._changed:
+        with self._lock:
             return any(news["news"] == "failed" and tuple(news["key"]) == key for news in self._news)
 
-    # -- the transport; the caller holds ``_changed`` ------------------------------------------------------------------
+    # -- the transport; the caller holds ``_lock`` ------------------------------------------------------------------
 
     @abstractmethod
     def _pass_on(self) -> None:

@@ -51,7 +51,7 @@ class Tree(Exchange):
 
     def close(self) -> None:
         """Tell the neighbours that this rank leaves, and end the thread."""
-        with self._changed:
+        with self._lock:
             if not self._closed:
                 self._closed = True
                 self._spread({"news": "gone", "key": None, "rank": self.rank})
@@ -127,7 +127,7 @@ class Tree(Exchange):
         try:
             self._hear_all()
         except Exception as error:  # raised in the thread that waits for a verdict
-            with self._changed:
+            with self._lock:
                 self._news.append(
                     {"news": "died", "key": None, "rank": self.rank, "how": f"its thread ended: {error!r}"}
                 )
@@ -150,14 +150,14 @@ class Tree(Exchange):
                         return
                     received, how = _received(ready.fileobj)
                     *lines, unread[neighbour] = (unread.get(neighbour, b"") + received).split(b"\n")
-                    with self._changed:
+                    with self._lock:
                         self._heard[neighbour] = monotonic()
                         for line in lines:
                             self._hear(neighbour, json.loads(line))
                         if not received:
                             selector.unregister(ready.fileobj)
                             self._lost(neighbour, how)
-                with self._changed:
+                with self._lock:
                     self._find_silent(looked)
                     if monotonic() >= beats:
                         beats = monotonic() + self._timeout / _BEATS

@@ -73,12 +73,15 @@ class Gathered(RemoteGraph[T_co]):
             turns.leave_block()
         self._begin(turns, run, set(range(makers.count)))
         while turns.waiting:
-            wanted = turns.lacking(self.in_order)
-            if wanted:
-                came = makers.next_frame(wanted)
-                if isinstance(came, WorkerEnd):
-                    self._begin(turns, run, turns.survive(came))
-                    continue
+            with CtrlCWaits(makers.hurry):  # or a frame, or the credit for one, would be lost
+                for number, used_up in turns.commit():
+                    makers.used_up(number, used_up)
+                wanted = turns.lacking(self.in_order)
+                came = makers.next_frame(wanted) if wanted else None
+            if isinstance(came, WorkerEnd):
+                self._begin(turns, run, turns.survive(came))
+                continue
+            if came is not None:
                 number, frame = came
                 turns.count_errors(number, frame.errors)
                 if isinstance(frame, Failed):
@@ -98,9 +101,6 @@ class Gathered(RemoteGraph[T_co]):
                     turns.ended(number)
                     continue
             yield from turns.block(self.in_order)
-            with CtrlCWaits():  # or a worker would not get the credit for a frame that is noted as used up
-                for number, frame in turns.commit():
-                    makers.used_up(number, frame)
 
     def _begin(self, turns: RoundRobinCell, run: Run, numbers: set[int]) -> None:
         """Open the graph in some workers, where their next elements are."""
@@ -247,7 +247,7 @@ class RoundRobinCell(Cell):
 
     def commit(self) -> list[tuple[int, Items]]:
         """Note that the block was handed on. Return the frames that are used up with it."""
-        members, rounds = self._members, self._length // len(self._members)
+        members, rounds = self._members, self._length // max(1, len(self._members))
         self.waiting.rotate(-self._length)
         self._members, self._length = [], 0
         done = []

@@ -209,6 +209,7 @@ class Pool:
             self._must_talk()
             self._left = False
             with CtrlCWaits():  # or a frame would be sent twice
+                self._place.was_woken()
                 self._start([number for number, order in enumerate(orders) if order is not None])
                 self._opening += 1
                 for number, order in enumerate(numbered(orders, self._opening)):
@@ -235,18 +236,22 @@ class Pool:
     @contextmanager
     def _nobody_waits(self) -> Iterator[None]:
         """A block in which no thread waits for an element, nor will until the next opening."""
-        self._left = True
-        self._place.wake()
+        self.hurry()
         with self._lock:
             self._place.was_woken()
             yield
 
     def used_up(self, number: int, frame: Items) -> None:
         """Give a worker credit for a frame."""
-        with self._lock, CtrlCWaits():
+        with self._lock:
             self._must_talk()
             if (credit := self._workers[number].consumer.used_up(frame, self.saves)) is not None:
                 self._place.send(number, credit)
+
+    def hurry(self) -> None:
+        """Have ``next_frame`` raise at once, for a signal handler."""
+        self._left = True
+        self._place.wake()
 
     def next_frame(self, numbers: Iterable[int]) -> tuple[int, OfOpening] | WorkerEnd:
         """Return the next frame of one of these workers, or the end of any member of the pool."""

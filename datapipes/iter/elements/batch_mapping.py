@@ -22,6 +22,7 @@ from datapipes.errors import BadArgument, StateError
 from datapipes.iter.elements.flatmap import FlatMapper
 from datapipes.iter.elements.numbering import LengthSetter
 from datapipes.iter.grouping.batch import Batcher
+from datapipes.messages.interrupts import CtrlCWaits, wait_for
 from datapipes.operator_support.checks import length_of, needs_callable, needs_count, same_length
 from datapipes.operator_support.columns import check_columns, on_input, placing, validate_input_col
 from datapipes.operator_support.flattening import FlattenCell, Flattening
@@ -281,17 +282,20 @@ class _EventLoopCell(Cell):
 
     def run(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
         """Run a coroutine in the loop and return its result."""
-        if self._loop is None:
-            self._loop, self._stop = asyncio.new_event_loop(), asyncio.Event()
-            self._thread = threading.Thread(
-                target=_serve, args=(self._loop, self._stop), name="async_map_batches", daemon=True
-            )
-            self._thread.start()
-        future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+        with CtrlCWaits():
+            if self._loop is None:
+                self._loop, self._stop = asyncio.new_event_loop(), asyncio.Event()
+                self._thread = threading.Thread(
+                    target=_serve, args=(self._loop, self._stop), name="async_map_batches", daemon=True
+                )
+                self._thread.start()
+            future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
         try:
+            wait_for(future)
             return future.result()
         finally:
-            future.cancel()  # after an interruption the result is not needed
+            with CtrlCWaits():
+                future.cancel()  # after an interruption the result is not needed
             del future  # its error's traceback refers to this frame
 
     def run_anew(self, made: Callable[[Any], Coroutine[Any, Any, Any]], element: Any) -> Any:

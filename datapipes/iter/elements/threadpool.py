@@ -28,6 +28,7 @@ from datapipes.description.indexed import Indexed, indexed
 from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.elements.streams import holds_stream, is_lost
 from datapipes.errors import UnsavableElement
+from datapipes.messages.interrupts import CtrlCWaits, wait_for
 from datapipes.operator_support.checks import check_options, needs_callable, needs_count, same_length
 from datapipes.operator_support.columns import check_columns, on_columns, validate_input_col
 from datapipes.position.cells import Cell, Table, count, fields
@@ -182,9 +183,10 @@ class _TaskQueueCell(Cell):
                 task.call = self._submit(task.element)
 
     def _submit(self, element: Any) -> Future[Any]:
-        if self._pool is None:
-            self._pool = self._pipe.pool()
-        return self._pool.submit(self._fn, element)
+        with CtrlCWaits():  # an interruption here could keep a lock that the threads need
+            if self._pool is None:
+                self._pool = self._pipe.pool()
+            return self._pool.submit(self._fn, element)
 
     def take(self, source: Iterator[Any], mark: Callable[[], Table] | None, at: Opening) -> bool:
         """Take an element and submit its call. Return False if there is no element, or the source has raised.
@@ -226,7 +228,8 @@ class _TaskQueueCell(Cell):
         if self._inherited:
             self._origin.must_be_here(_AHEAD)
         try:
-            error = self.tasks[0].call.exception()  # waits; an interruption here removes nothing
+            wait_for(self.tasks[0].call)  # an interruption here removes nothing
+            error = self.tasks[0].call.exception()
         except BaseException:
             self._call_off()  # otherwise Python would make all these calls before it exits
             raise
@@ -252,7 +255,9 @@ class _TaskQueueCell(Cell):
             del error, task  # an error's traceback refers to this frame
 
     def _again(self, element: Any) -> Any:
-        return self._submit(element).result()
+        call = self._submit(element)
+        wait_for(call)
+        return call.result()
 
     def finish(self) -> None:
         """Shut down the pool and judge the errors, when all elements are handed on."""
@@ -288,9 +293,10 @@ class _TaskQueueCell(Cell):
 
     def _call_off(self) -> None:
         """Cancel the calls that have not begun; ``start`` submits them again."""
-        for task in reversed(self.tasks):
-            if task.call is not None and task.call.cancel():
-                task.call = None
+        with CtrlCWaits():
+            for task in reversed(self.tasks):
+                if task.call is not None and task.call.cancel():
+                    task.call = None
 
     def load(self, saved: Any) -> None:
         given, ahead, errors = fields(saved, "given", "ahead", "errors")
@@ -316,6 +322,8 @@ class _TaskQueueCell(Cell):
 
 def _waiting(task: _Task) -> Any:
     """Return the result of a call that has begun, the element of another, or the source's error, to be saved."""
+    if task.call is not None:
+        wait_for(task.call)
     error = None if task.call is None else task.call.exception()
     if not task.own:
         return error

@@ -123,11 +123,9 @@ class ProcessHost(PolledHost):
             self._members[number].link.send(frame)
 
     def wait(self, seconds: float | None) -> list[tuple[Number, ToConsumer]] | None:
-        found = self._poller.wait(seconds)
-        if not found:
+        if not (found := self._poller.wait(seconds)):
             return None
-        with CtrlCWaits():  # or the rest of a frame would be taken for the next one
-            return [pair for fd in found if fd in self._watched for pair in self._taken(self._watched[fd], fd)]
+        return [pair for fd in found if fd in self._watched for pair in self._taken(self._watched[fd], fd)]
 
     def _taken(self, member: StartedMember, fd: int) -> list[tuple[Number, ToConsumer]]:
         """Return a complete frame that has come, or all frames of a member that has ended."""
