@@ -137,15 +137,34 @@ class ThreadPoolMapper(IterDataPipe[R_co]):
 
 @dataclass(slots=True)
 class _Task:
-    """Task for one element: its call, or None before that is submitted, and its number."""
+    """Task for one element: its number, its call unless that is not submitted yet, and the outcome of the call."""
 
     element: Any
     number: int
-    call: Any = None
+    call: Future[None] | None = None
+    outcome: tuple[BaseException | None, Any] | None = None
+    """The error, or None and the result."""
     as_taken: bytes | None = None
     """The element as data, made before the call, because the call reads the element's streams."""
     own: bool = True
     """False: the source raised instead of giving an element."""
+
+    def run(self, fn: Callable[[Any], Any]) -> None:
+        """Call the function, in a thread. The future keeps an error."""
+        try:
+            self.outcome = None, fn(self.element)
+        finally:
+            del self  # an error's traceback refers to this frame
+
+    def element_as_data(self) -> list[Any]:
+        """Return the element in the form in which it is saved."""
+        return ["element", self.element] if self.as_taken is None else ["as taken", self.as_taken]
+
+    def wait(self) -> tuple[BaseException | None, Any]:
+        """Return the outcome of the call, which was submitted."""
+        if self.outcome is None and self.call is not None:
+            wait_for(self.call)
+        return self.outcome or (None if self.call is None else self.call.exception(), None)
 
 
 class _TaskQueueCell(Cell):
@@ -179,14 +198,15 @@ class _TaskQueueCell(Cell):
         """Submit the calls that were loaded, or cancelled by saving."""
         self._origin.must_be_here(_AHEAD)
         for task in self.tasks:
-            if task.call is None:
-                task.call = self._submit(task.element)
+            self._submit(task)
 
-    def _submit(self, element: Any) -> Future[Any]:
-        with CtrlCWaits():  # an interruption here could keep a lock that the threads need
-            if self._pool is None:
-                self._pool = self._pipe.pool()
-            return self._pool.submit(self._fn, element)
+    def _submit(self, task: _Task) -> None:
+        """Submit the call of a task, unless it is submitted or its outcome was loaded."""
+        if task.call is None and task.outcome is None:
+            with CtrlCWaits():  # an interruption here could keep a lock that the threads need
+                if self._pool is None:
+                    self._pool = self._pipe.pool()
+                task.call = self._pool.submit(task.run, self._fn)
 
     def take(self, source: Iterator[Any], mark: Callable[[], Table] | None, at: Opening) -> bool:
         """Take an element and submit its call. Return False if there is no element, or the source has raised.
@@ -207,7 +227,7 @@ class _TaskQueueCell(Cell):
             known = trail.made(self._looked - before, number, self.handed_on, mark, must)
             task = _Task(element, number, as_taken=None if known else self._as_taken(element))
         except Exception as error:
-            self.tasks.append(_Task(None, number, _failed(error), own=False))
+            self.tasks.append(_Task(None, number, outcome=(error, None), own=False))
             trail.made(0.0, number, self.handed_on, mark, must=True)
             return False
         except BaseException as error:
@@ -215,7 +235,7 @@ class _TaskQueueCell(Cell):
                 at.keep(element, error)
             raise
         self.tasks.append(task)
-        task.call = self._submit(element)
+        self._submit(task)
         return True
 
     def _as_taken(self, element: Any) -> bytes | None:
@@ -228,8 +248,7 @@ class _TaskQueueCell(Cell):
         if self._inherited:
             self._origin.must_be_here(_AHEAD)
         try:
-            wait_for(self.tasks[0].call)  # an interruption here removes nothing
-            error = self.tasks[0].call.exception()
+            error, result = self.tasks[0].wait()  # an interruption here removes nothing
         except BaseException:
             self._call_off()  # otherwise Python would make all these calls before it exits
             raise
@@ -240,7 +259,7 @@ class _TaskQueueCell(Cell):
             if self.faults is not None and task.own and isinstance(error, Exception | None):
                 self.faults.seen += 1
             if error is None:
-                return task.call.result(), task.number
+                return result, task.number
             if self.faults is None or not task.own or not isinstance(error, Exception):
                 raise error
             return self.faults.absorb(error, element, partial(self._again, element)), task.number
@@ -249,15 +268,21 @@ class _TaskQueueCell(Cell):
             self.handed_on = task.number
             raise
         except BaseException:  # an interruption costs no element: the call is repeated
-            task.call = None
+            task.call = task.outcome = None
             raise
         finally:
             del error, task  # an error's traceback refers to this frame
 
     def _again(self, element: Any) -> Any:
-        call = self._submit(element)
-        wait_for(call)
-        return call.result()
+        task = _Task(element, 0)
+        self._submit(task)
+        error, result = task.wait()
+        try:
+            if error is not None:
+                raise error
+            return result
+        finally:
+            del error, task  # an error's traceback refers to this frame
 
     def finish(self) -> None:
         """Shut down the pool and judge the errors, when all elements are handed on."""
@@ -309,9 +334,9 @@ class _TaskQueueCell(Cell):
                     (taken,) = self.decode_list(it)
                     task = _Task(taken, number, as_taken=it)
                 case "result":
-                    task = _Task(None, number, _returned(it))
+                    task = _Task(None, number, outcome=(None, it))
                 case _:
-                    task = _Task(None, number, _failed(it), own=False)
+                    task = _Task(None, number, outcome=(it, None), own=False)
             self.tasks.append(task)
         self.load_errors(errors)
 
@@ -322,23 +347,9 @@ class _TaskQueueCell(Cell):
 
 def _waiting(task: _Task) -> Any:
     """Return the result of a call that has begun, the element of another, or the source's error, to be saved."""
-    if task.call is not None:
-        wait_for(task.call)
-    error = None if task.call is None else task.call.exception()
+    if task.call is None and task.outcome is None:
+        return task.element_as_data()
+    error, result = task.wait()
     if not task.own:
         return error
-    if task.call is None or error is not None:  # a failed call is repeated
-        return ["element", task.element] if task.as_taken is None else ["as taken", task.as_taken]
-    return ["result", task.call.result()]
-
-
-def _returned(result: Any) -> Future[Any]:
-    future: Future[Any] = Future()
-    future.set_result(result)
-    return future
-
-
-def _failed(error: Exception) -> Future[Any]:
-    future: Future[Any] = Future()
-    future.set_exception(error)
-    return future
+    return ["result", result] if error is None else task.element_as_data()  # a failed call is repeated
