@@ -20,58 +20,35 @@
 - ``rewriting/``: rewriting a graph for a run: shards read by position, batches gathered at once
 """
 
-from datapipes import errors, graph, iter, map
 from datapipes.description.exports import lazy_imports
-from datapipes.description.pipe import functional_datapipe
-from datapipes.elements.chunk import DataChunk
-from datapipes.elements.classes import allow
-from datapipes.elements.streams import StreamWrapper, janitor
 from datapipes.graph import torch_interop, torch_loader
-from datapipes.graph.validation import (
-    argument_validation,
-    guaranteed_datapipes_determinism,
-    non_deterministic,
-    runtime_validation,
-    runtime_validation_disabled,
-)
-from datapipes.memory.pinning import pin_memory_fn
-from datapipes.messages.long_work import show_work
-from datapipes.position.cells import Cell
-from datapipes.position.iterator import iterate
-from datapipes.position.on_error import SKIP, OnError
-from datapipes.position.opening import Opening
 
 with lazy_imports(__name__):
+    from datapipes import errors as errors
+    from datapipes import graph as graph
+    from datapipes import iter as iter
+    from datapipes import map as map
+    from datapipes.description.pipe import functional_datapipe as functional_datapipe
+    from datapipes.elements.chunk import DataChunk as DataChunk
+    from datapipes.elements.classes import allow as allow
+    from datapipes.elements.streams import StreamWrapper as StreamWrapper
+    from datapipes.elements.streams import janitor as janitor
+    from datapipes.graph.validation import argument_validation as argument_validation
+    from datapipes.graph.validation import guaranteed_datapipes_determinism as guaranteed_datapipes_determinism
+    from datapipes.graph.validation import non_deterministic as non_deterministic
+    from datapipes.graph.validation import runtime_validation as runtime_validation
+    from datapipes.graph.validation import runtime_validation_disabled as runtime_validation_disabled
     from datapipes.io.remote.transfer import Transfer as Transfer
     from datapipes.iter.formats.routed_decode import basichandlers as basichandlers
+    from datapipes.memory.pinning import pin_memory_fn as pin_memory_fn
+    from datapipes.messages.long_work import show_work as show_work
+    from datapipes.position.cells import Cell as Cell
+    from datapipes.position.iterator import iterate as iterate
+    from datapipes.position.on_error import SKIP as SKIP
+    from datapipes.position.on_error import OnError as OnError
+    from datapipes.position.opening import Opening as Opening
 
 torch_interop.lend_methods()
 torch_interop.lend_traversal()
 torch_loader.lend_shuffling_and_lengths()
 torch_loader.lend_epochs()
-
-__all__ = [
-    "SKIP",
-    "Cell",
-    "DataChunk",
-    "OnError",
-    "Opening",
-    "StreamWrapper",
-    "Transfer",
-    "allow",
-    "argument_validation",
-    "basichandlers",
-    "errors",
-    "functional_datapipe",
-    "graph",
-    "guaranteed_datapipes_determinism",
-    "iter",
-    "iterate",
-    "janitor",
-    "map",
-    "non_deterministic",
-    "pin_memory_fn",
-    "runtime_validation",
-    "runtime_validation_disabled",
-    "show_work",
-]

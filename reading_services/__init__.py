@@ -16,54 +16,28 @@
 """
 
 from datapipes.description.exports import lazy_imports
-from datapipes.errors import (
-    PrefetchTimeoutError,
-    RankDied,
-    RankFailed,
-    RankLeft,
-    RanksDiffer,
-    RanksError,
-    UnevenRanks,
-    WorkerDied,
-    WorkerError,
-    WorkerTimeout,
-)
-from reading_services.interface.service import (
-    CheckpointableReadingServiceInterface,
-    ReadingServiceInterface,
-    WorkerInfo,
-    get_worker_info,
-)
 
 with lazy_imports(__name__):
+    from datapipes.errors import PrefetchTimeoutError as PrefetchTimeoutError
+    from datapipes.errors import RankDied as RankDied
+    from datapipes.errors import RankFailed as RankFailed
+    from datapipes.errors import RankLeft as RankLeft
+    from datapipes.errors import RanksDiffer as RanksDiffer
+    from datapipes.errors import RanksError as RanksError
+    from datapipes.errors import UnevenRanks as UnevenRanks
+    from datapipes.errors import WorkerDied as WorkerDied
+    from datapipes.errors import WorkerError as WorkerError
+    from datapipes.errors import WorkerTimeout as WorkerTimeout
     from datapipes.ranks.synchronized import PADDING as PADDING
     from reading_services.cluster.service import RayReadingService as RayReadingService
     from reading_services.distributed import DistributedReadingService as DistributedReadingService
     from reading_services.in_process import InProcessReadingService as InProcessReadingService
+    from reading_services.interface.service import (
+        CheckpointableReadingServiceInterface as CheckpointableReadingServiceInterface,
+    )
+    from reading_services.interface.service import ReadingServiceInterface as ReadingServiceInterface
+    from reading_services.interface.service import WorkerInfo as WorkerInfo
+    from reading_services.interface.service import get_worker_info as get_worker_info
     from reading_services.multi_process import MultiProcessingReadingService as MultiProcessingReadingService
     from reading_services.sequential import SequentialReadingService as SequentialReadingService
     from reading_services.threads import ThreadingReadingService as ThreadingReadingService
-
-__all__ = [
-    "PADDING",
-    "CheckpointableReadingServiceInterface",
-    "DistributedReadingService",
-    "InProcessReadingService",
-    "MultiProcessingReadingService",
-    "PrefetchTimeoutError",
-    "RankDied",
-    "RankFailed",
-    "RankLeft",
-    "RanksDiffer",
-    "RanksError",
-    "RayReadingService",
-    "ReadingServiceInterface",
-    "SequentialReadingService",
-    "ThreadingReadingService",
-    "UnevenRanks",
-    "WorkerDied",
-    "WorkerError",
-    "WorkerInfo",
-    "WorkerTimeout",
-    "get_worker_info",
-]

@@ -20,7 +20,8 @@ def lazy_imports(package: str) -> Iterator[None]:
     """Postpone each ``from module import name`` of a package's ``with`` block until the name is first used.
 
     Set the ``__getattr__`` and ``__dir__`` of the package, and ``__all__`` to the names of the block. An import of
-    another module, which another thread may run meanwhile, is not postponed. (Python 3.15 has ``lazy from`` for this.)
+    another module, which another thread may run meanwhile, is not postponed. A name that is imported from the package
+    itself is a module in it. (Python 3.15 has ``lazy from`` for this.)
     """
     module = sys.modules[package]
     namespace = vars(module)
@@ -48,8 +49,9 @@ def lazy_imports(package: str) -> Iterator[None]:
 
     def get(name: str) -> Any:
         if name not in postponed:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        value = getattr(import_module(postponed[name].module, package), postponed[name].name)
+            raise AttributeError(f"module {package!r} has no attribute {name!r}", name=name)
+        home, there = postponed[name]
+        value = import_module(f"{home}.{there}") if home == package else getattr(import_module(home, package), there)
         setattr(module, name, value)  # from now on it is found without coming here
         return value
 

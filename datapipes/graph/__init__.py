@@ -13,48 +13,29 @@ in place and return it, as their users expect. This library never calls one on a
 """
 
 from datapipes.description.exports import lazy_imports
-from datapipes.description.structure import DataPipe, Pipe, parents, rewrite, walk
-from datapipes.graph.editing import DataPipeGraph, find_dps, list_dps, remove_dp, replace_dp, traverse, traverse_dps
-from datapipes.graph.settings import (
-    apply_random_seed,
-    apply_sharding,
-    apply_shuffle_seed,
-    apply_shuffle_settings,
-    get_all_graph_pipes,
-    set_datapipes_seed,
-    set_graph_random_seed,
-)
-from datapipes.sharding.sharding import SHARDING_PRIORITIES
 
 with lazy_imports(__name__):
+    from datapipes.description.structure import DataPipe as DataPipe
+    from datapipes.description.structure import Pipe as Pipe
+    from datapipes.description.structure import parents as parents
+    from datapipes.description.structure import rewrite as rewrite
+    from datapipes.description.structure import walk as walk
     from datapipes.graph.drawing import to_graph as to_graph
     from datapipes.graph.drawing import to_mermaid as to_mermaid
     from datapipes.graph.drawing import to_svg as to_svg
     from datapipes.graph.drawing import to_text as to_text
-
-__all__ = [
-    "SHARDING_PRIORITIES",
-    "DataPipe",
-    "DataPipeGraph",
-    "Pipe",
-    "apply_random_seed",
-    "apply_sharding",
-    "apply_shuffle_seed",
-    "apply_shuffle_settings",
-    "find_dps",
-    "get_all_graph_pipes",
-    "list_dps",
-    "parents",
-    "remove_dp",
-    "replace_dp",
-    "rewrite",
-    "set_datapipes_seed",
-    "set_graph_random_seed",
-    "to_graph",
-    "to_mermaid",
-    "to_svg",
-    "to_text",
-    "traverse",
-    "traverse_dps",
-    "walk",
-]
+    from datapipes.graph.editing import DataPipeGraph as DataPipeGraph
+    from datapipes.graph.editing import find_dps as find_dps
+    from datapipes.graph.editing import list_dps as list_dps
+    from datapipes.graph.editing import remove_dp as remove_dp
+    from datapipes.graph.editing import replace_dp as replace_dp
+    from datapipes.graph.editing import traverse as traverse
+    from datapipes.graph.editing import traverse_dps as traverse_dps
+    from datapipes.graph.settings import apply_random_seed as apply_random_seed
+    from datapipes.graph.settings import apply_sharding as apply_sharding
+    from datapipes.graph.settings import apply_shuffle_seed as apply_shuffle_seed
+    from datapipes.graph.settings import apply_shuffle_settings as apply_shuffle_settings
+    from datapipes.graph.settings import get_all_graph_pipes as get_all_graph_pipes
+    from datapipes.graph.settings import set_datapipes_seed as set_datapipes_seed
+    from datapipes.graph.settings import set_graph_random_seed as set_graph_random_seed
+    from datapipes.sharding.sharding import SHARDING_PRIORITIES as SHARDING_PRIORITIES

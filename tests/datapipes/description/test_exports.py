@@ -17,6 +17,7 @@ from datapipes.description.exports import lazy_imports
 with lazy_imports(__name__):
     from lazy_house.room import Lamp as Lamp
     from .room import chair as seat
+    from lazy_house import room as place
     {}
 """
 
@@ -40,9 +41,10 @@ def test_a_name_is_imported_when_it_is_first_asked_for(written: Any) -> None:
     written()
     import lazy_house  # type: ignore[import-not-found]  # it is written by this test
 
-    assert lazy_house.__all__ == ["Lamp", "seat"]
+    assert lazy_house.__all__ == ["Lamp", "place", "seat"]
     assert "lazy_house.room" not in sys.modules
     assert (lazy_house.Lamp, lazy_house.seat) == ("lamp", "chair")
+    assert lazy_house.place is sys.modules["lazy_house.room"]
     assert {"Lamp", "seat"} <= {*dir(lazy_house)}
     assert {"Lamp", "seat"} <= {*vars(lazy_house)}
     with pytest.raises(AttributeError, match="module 'lazy_house' has no attribute 'chair'"):
