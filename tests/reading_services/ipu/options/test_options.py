@@ -18,6 +18,7 @@ from reading_services.ipu import (
 )
 
 absent = object()
+NAMES = {name: getattr(poptorch, name) for name in dir(poptorch)}
 
 
 def read(options: Options, path: str) -> Any:
@@ -31,7 +32,7 @@ def read(options: Options, path: str) -> Any:
 def call(options: Options, text: str) -> object:
     """Call what a row says; it leaves torch's generator as it was."""
     with torch.random.fork_rng():
-        return eval(f"options.{text}", {**vars(poptorch), "options": options, "torch": torch})
+        return eval(f"options.{text}", {**NAMES, "options": options, "torch": torch})
 
 
 @pytest.mark.parametrize(
