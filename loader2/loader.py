@@ -283,7 +283,7 @@ class DataLoader2(Generic[T_co]):
     @property
     def step(self) -> int:
         """Number of elements of this epoch that were handed on, including those before a saved position."""
-        return self._given.save()
+        return self._given.given()
 
     def __len__(self) -> int:
         try:

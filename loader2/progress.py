@@ -51,7 +51,7 @@ class Progress:
 
     def __enter__(self) -> None:
         self.close()
-        self._display = display = displayed(self._title, self._given.save(), self._total)
+        self._display = display = displayed(self._title, self._given.given(), self._total)
         if display is None:
             return
         self._over = over = Event()
@@ -62,7 +62,7 @@ class Progress:
 
     def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
         if kind is None and self._session.ended:
-            self._total, self._share = self._total or self._given.save(), None  # the length is known now
+            self._total, self._share = self._total or self._given.given(), None  # the length is known now
         self.close()
 
     def close(self) -> None:
@@ -84,7 +84,7 @@ class Progress:
             self._show(display)
 
     def _show(self, display: Display) -> None:
-        step, total, notes = self._given.save(), self._total, []
+        step, total, notes = self._given.given(), self._total, []
         if self._share is not None and (share := fraction_done(self._share.part())) is not None:
             total = max(step, round(step / share))
             notes.append("length estimated")

@@ -145,15 +145,9 @@ class Cell:
 _without_streams: ContextVar[bool] = ContextVar("without_streams", default=False)
 
 
-@contextmanager
-def without_streams() -> Iterator[None]:
+def without_streams() -> AbstractContextManager[None]:
     """Treat buffers of open streams as unsavable, to find out whether there is a cheap position above."""
-    before = _without_streams.get()
-    try:  # Ctrl-C may come as soon as it is set
-        _without_streams.set(True)
-        yield
-    finally:
-        _without_streams.set(before)
+    return _setting(_without_streams, True)
 
 
 class SnapshotTooLarge(UnsavableElement):
@@ -163,15 +157,9 @@ class SnapshotTooLarge(UnsavableElement):
 _at_most: ContextVar[int | None] = ContextVar("at_most", default=None)
 
 
-@contextmanager
-def at_most(size: int) -> Iterator[None]:
+def at_most(size: int) -> AbstractContextManager[None]:
     """Raise SnapshotTooLarge for a buffer of more than ``size`` bytes, before most of it is encoded."""
-    before = _at_most.get()
-    try:  # Ctrl-C may come as soon as it is set
-        _at_most.set(size)
-        yield
-    finally:
-        _at_most.set(before)
+    return _setting(_at_most, size)
 
 
 _only_trying: ContextVar[bool] = ContextVar("only_trying", default=False)
@@ -179,15 +167,22 @@ _only_trying: ContextVar[bool] = ContextVar("only_trying", default=False)
 
 def unsavable(cells: Sequence[tuple[int, Cell]]) -> str | None:
     """Return why these positions cannot be saved, or None. Only a few of the buffered elements are tried."""
-    before = _only_trying.get()
-    try:  # Ctrl-C may come as soon as it is set
-        _only_trying.set(True)
-        table_of(cells)
+    try:
+        with _setting(_only_trying, True):
+            table_of(cells)
     except UnsavableElement as error:
         return str(error)  # the error itself would keep the elements alive
-    finally:
-        _only_trying.set(before)
     return None
+
+
+@contextmanager
+def _setting(variable: ContextVar[T], value: T) -> Iterator[None]:
+    before = variable.get()
+    try:  # Ctrl-C may come as soon as it is set
+        variable.set(value)
+        yield
+    finally:
+        variable.set(before)
 
 
 def _some_of(elements: Any, depth: int = 0) -> Any:
@@ -297,7 +292,7 @@ class Counted(Generic[T]):
 
     __slots__ = ("_marks", "elements")
 
-    def __init__(self, source: Iterable[T], start: int = 0) -> None:
+    def __init__(self, source: Iterable[T] = (), start: int = 0) -> None:
         self._marks = repeat(True, sys.maxsize - start)  # one object; a range would make a number for each element
         self.elements: Iterator[T] = compress(source, self._marks)
 
@@ -324,7 +319,7 @@ class PutBackCell(Cell):
         self.below: set[int] = set()  # places of the stages that read these elements, directly or not
         self._elements: list[Any] = []
         self._gone = ""  # why the elements cannot be taken again
-        self._counted: Counted[Any] | None = None
+        self._counted: Counted[Any] = Counted()
 
     @staticmethod
     def key(place: int) -> int:
@@ -335,7 +330,7 @@ class PutBackCell(Cell):
         """Put an element before the others. Rewind the streams in it, which may be half read."""
         if not rewound(element):
             self._gone = f"a stream in {element!r:.200} was being read when the iteration was interrupted"
-        self._elements, self._counted = [element, *self._left()], None
+        self._elements, self._counted = [element, *self._left()], Counted()
 
     def again(self) -> Iterator[Any]:
         """Return the elements and count them. Those that are taken are removed."""
@@ -346,7 +341,7 @@ class PutBackCell(Cell):
         return self._counted.elements
 
     def _left(self) -> list[Any]:
-        return self._elements if self._counted is None else self._elements[self._counted.taken :]
+        return self._elements[self._counted.taken :]
 
     def save(self) -> bytes | None:
         left = self._left()
@@ -358,19 +353,26 @@ class PutBackCell(Cell):
         self._elements = [] if saved is None else self.decode_list(saved)
 
     def close(self) -> None:
-        self._elements, self._counted = [], None
+        self._elements, self._counted = [], Counted()
 
 
 class CountCell(Cell):
     """The position of a stage that is only a count of its elements."""
 
     def __init__(self) -> None:
-        self._behind = 0
-        self._counted: Counted[Any] | None = None
+        self._counted: Counted[Any] = Counted()
+
+    def given(self) -> int:
+        """Return the number of elements that were handed on."""
+        return self._counted.taken
+
+    def go_to(self, given: int) -> None:
+        """Set the number of elements that were handed on."""
+        self._counted = Counted(start=given)
 
     def counting(self, source: Iterable[T]) -> Iterator[T]:
         """Return an iterator that counts the elements of an iterable, which begins at this position."""
-        self._counted = Counted(source, start=self.save())
+        self._counted = Counted(source, start=self.given())
         return self._counted.elements
 
     def following(self, sequence: Sequence[T]) -> Iterator[T]:
@@ -380,25 +382,25 @@ class CountCell(Cell):
     def take_again(self, error: BaseException) -> None:
         """Take the last element again, if ``error``, which was raised while it was made, consumes no element."""
         if not (consumes_element(error) or isinstance(error, GeneratorExit)):
-            self._behind, self._counted = self.save() - 1, None
+            self.go_to(self.given() - 1)
 
     def left_of(self, sequence: Sequence[T]) -> Sequence[T]:
         """Return the rest of a sequence from this position on. Raise StateError if it is too short."""
-        if self.save() > len(sequence):
-            raise StateError(f"{self.label}: {self.save()} elements were given, and there are {len(sequence)}")
-        return sequence[self.save() :]
+        if self.given() > len(sequence):
+            raise StateError(f"{self.label}: {self.given()} elements were given, and there are {len(sequence)}")
+        return sequence[self.given() :]
 
     def counting_blocks(self, blocks: Iterable[B]) -> Iterator[B]:
         """Return blocks of elements, which begin at this position, and count their elements."""
         for block in blocks:
-            self._behind += len(block)
+            self.go_to(self.given() + len(block))
             yield block
 
-    def save(self) -> int:
-        return self._behind if self._counted is None else self._counted.taken
+    def save(self) -> Any:
+        return self.given()
 
     def done(self) -> int | None:
-        return self.save()
+        return self.given()
 
     def load(self, saved: Any) -> None:
-        self._behind = count(saved)
+        self.go_to(count(saved))

@@ -23,7 +23,7 @@ from datapipes.description import structure
 from datapipes.elements import decode, encode
 from datapipes.elements.streams import rewound
 from datapipes.errors import StateError, UnsavableElement, consumes_element
-from datapipes.position.cells import AT_START, Cell, Counted, count, fields, skip, without_errors
+from datapipes.position.cells import AT_START, Cell, CountCell, Counted, count, fields, skip, without_errors
 from datapipes.position.error_notes import told_of
 from datapipes.position.own_generators import States, packed, unpacked
 from datapipes.position.plain_values import plain_values, warn_of_changes
@@ -31,13 +31,13 @@ from datapipes.position.position_history import Lost, loaded_waiting, saved_wait
 from datapipes.position.seeds import ErrorCounts, Run
 
 
-class ReplayCell(Cell):
+class ReplayCell(CountCell):
     """Position of a plain class, for a replay: the number of elements given, and the counts at which it raised."""
 
     def __init__(self) -> None:
-        self._behind = 0
+        super().__init__()
+        self._behind = 0  # elements that were given before the last ``start``
         self._faults: list[int] = []
-        self._counted: Counted[Any] | None = None
         self._inner: Iterator[Any] = iter(())
         self._is_behind = False  # whether the iterator is new and has to skip the elements that were given before
         self._is_new = False
@@ -53,7 +53,7 @@ class ReplayCell(Cell):
     @property
     def runs_anew(self) -> bool:
         """Whether the next ``start`` runs the class from its beginning."""
-        return self._counted is None or self.failed
+        return not self._watched or self.failed
 
     @property
     def raised(self) -> bool:
@@ -79,17 +79,16 @@ class ReplayCell(Cell):
 
     def start(self, pipe: structure.Pipe) -> Iterator[Any]:
         """Return an iterator over the elements of a pipe from this position on."""
-        self._behind = self.done()
+        self._behind = self.given()
         self._raised = False
         if self.runs_anew:
-            self._watched = [(stage, plain_values(stage)) for stage in structure.walk(pipe)]
+            watched = [(stage, plain_values(stage)) for stage in structure.walk(pipe)]
             self._inner = iter(pipe)
+            self._watched = watched  # not before: after an error of ``iter``, the next start runs the class anew
             self._is_behind = self._behind > 0 or bool(self._faults)
             self._is_new = True
         # Otherwise the iterator has survived the exception, of its own or of a stage below, and continues.
-        elements = chain.from_iterable(self._to_the_end())
-        self._counted = Counted(elements, start=self._behind)
-        return self._counted.elements
+        return self.counting(chain.from_iterable(self._to_the_end()))
 
     def _to_the_end(self) -> Iterator[Iterator[Any]]:
         if self._is_new and self._errors is not None:
@@ -119,7 +118,7 @@ class ReplayCell(Cell):
                 return
             except Exception as error:
                 if consumes_element(error):
-                    self._faults.append(self.done())
+                    self._faults.append(self.given())
                 self._raised = True
                 raise
             yield element
@@ -138,7 +137,7 @@ class ReplayCell(Cell):
 
     def save(self) -> Any:
         errors = dict(self._loaded_errors if self._errors is None else self._errors.counts)
-        return self._saved(self.done(), self._faults, errors)
+        return self._saved(self.given(), self._faults, errors)
 
     def at_start(self) -> Any:
         return self._saved(0, [], {}) or AT_START
@@ -168,10 +167,7 @@ class ReplayCell(Cell):
             self._faults = [count(fault, "faults", most=count(saved)) for fault in faults]
             if sorted(faults) != faults:
                 raise StateError(f"faults: expected rising counts, found {faults!r:.80}")
-        self._behind = count(saved)
-
-    def done(self) -> int:
-        return self._behind if self._counted is None else self._counted.taken
+        super().load(saved)
 
     def close(self) -> None:
         if (generator := _generator_of(self._inner)) is not None:
@@ -308,11 +304,11 @@ class _Input:
         self.at_hand: list[Any] = []
         kinds = [] if cell is None else loaded_waiting(cell, saved, "element")
         self._again = [Lost(each) if kind == "lost" else each for kind, each in kinds]
-        self._counted: Counted[Any] | None = None
+        self._counted: Counted[Any] = Counted()
 
     def again(self) -> list[Any]:
         """Return the elements that are still to be taken again."""
-        return self._again if self._counted is None else self._again[self._counted.taken :]
+        return self._again[self._counted.taken :]
 
     def put_back(self, label: str) -> None:
         """Move the elements at hand to those to be taken again."""
@@ -323,7 +319,7 @@ class _Input:
             else:
                 what = f"a stream in {element!r:.200} was being read when the iteration was interrupted"
                 kept.append(Lost(StateError(f"{label}: {what}, and cannot be read again from its start")))
-        self._again, self._counted = [*kept, *self.again()], None
+        self._again, self._counted = [*kept, *self.again()], Counted()
         self.at_hand.clear()
 
     def elements(self, source: Iterator[Any], hold: Callable[[], None] | None) -> Iterator[Any]:

@@ -63,7 +63,7 @@ class RankCell(Cell):
         self._blocks = ReadAheadBuffer()
         self._given = 0  # the number of elements handed on, without those of the portion
         self._portion: list[Any] = []
-        self._taken: Counted[Any] | None = None  # the elements taken from the portion
+        self._taken: Counted[Any] = Counted()  # the elements taken from the portion
         self._wanted = 0  # the number of elements to take directly from the source; 0 with a portion
         self._streamed = 0  # the number of them that were taken
         self._finished = False
@@ -209,10 +209,10 @@ class RankCell(Cell):
         self._blocks.ahead[:0] = self._left()
         self._blocks.read += self._streamed
         self._given = self.done()
-        self._portion, self._taken, self._wanted, self._streamed = [], None, 0, 0
+        self._portion, self._taken, self._wanted, self._streamed = [], Counted(), 0, 0
 
     def _left(self) -> list[Any]:
-        left = self._portion if self._taken is None else self._portion[self._taken.taken :]
+        left = self._portion[self._taken.taken :]
         return [] if left and left[0] is PADDING else left
 
     def _raise(self) -> None:
@@ -256,7 +256,7 @@ class RankCell(Cell):
         return False
 
     def done(self) -> int:
-        return self._given + (self._streamed if self._taken is None else self._taken.taken)
+        return self._given + self._streamed + self._taken.taken
 
     def save(self) -> dict[str, Any]:
         blocks, behind = self._blocks, self._behind()

@@ -339,7 +339,7 @@ class MemoryCell(IterDataPipe[T_co]):
 
     def _elements(self, source: Iterator[T_co], given: CountCell) -> Iterator[T_co]:
         remember = self._remembered.append
-        for numbered in enumerate(given.counting(source), start=given.save()):
+        for numbered in enumerate(given.counting(source), start=given.given()):
             remember(numbered)
             yield numbered[1]
 

@@ -72,7 +72,7 @@ class IndexAdder(IterDataPipe[dict[Any, Any]]):
         return self._elements(at, at.source(self.source_datapipe), at.cell(CountCell))
 
     def _elements(self, at: Opening, source: Iterator[Any], given: CountCell) -> Iterator[dict[Any, Any]]:
-        for number, row in enumerate(given.counting(source), given.save()):
+        for number, row in enumerate(given.counting(source), given.given()):
             try:
                 made = self._with_index(number, row)
             except BaseException as error:
@@ -124,7 +124,7 @@ class Header(IterDataPipe[T_co]):
         if self.limit is None:
             return source
         given = at.cell(CountCell)
-        left = max(self.limit - given.save(), 0)
+        left = max(self.limit - given.given(), 0)
         return islice(given.counting(source), left)
 
     def _indexed(self) -> Indexed | None:

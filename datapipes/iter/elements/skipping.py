@@ -85,11 +85,11 @@ class _SkipCell(CountCell):
     def over(self, source: Iterator[Any], n: int) -> Iterator[Any]:
         """Skip the rest of the first ``n`` elements. Yield nothing."""
         try:
-            for _ in self.counting(islice(source, n - self.save())):
+            for _ in self.counting(islice(source, n - self.given())):
                 pass
             yield from ()
         except Exception as error:
-            self._behind, self._counted = self.save() + consumes_element(error), None
+            self.go_to(self.given() + consumes_element(error))
             raise
 
     def done(self) -> None:

@@ -127,12 +127,12 @@ class _ShardCell(CountCell):
         """Yield the elements of a shard."""
         try:
             # `yield from` would also catch an exception that the consumer throws in.
-            for element in islice(self.counting(source), (index - self.save()) % of, None, of):  # noqa: UP028
+            for element in islice(self.counting(source), (index - self.given()) % of, None, of):  # noqa: UP028
                 yield element
         except GeneratorExit:
             raise
         except BaseException as error:
-            self._behind, self._counted = self.save() + consumes_element(error), None
+            self.go_to(self.given() + consumes_element(error))
             raise
 
 

@@ -84,7 +84,7 @@ class Sampler(IterDataPipe[Any]):
             if hasattr(each, "set_epoch"):
                 each.set_epoch(at.run.number)
         indices = iter(sampler)
-        behind = given.save()
+        behind = given.given()
         if skip(indices, behind) < behind:
             raise StateError(f"{given.label}: {behind} indices were given, but the sampler has fewer now")
         yield from given.counting(indices)
