@@ -13,7 +13,7 @@ from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, TypeVar, dataclass_transform
 
-from datapipes.description.parameters import with_shared
+from datapipes.description.parameters import described, with_shared
 from datapipes.description.structure import Pipe
 from datapipes.errors import BadArgument, BadArgumentType
 from datapipes.messages.interrupts import CtrlCWaits
@@ -30,37 +30,6 @@ from reading_services.workers.worker_checks import needs_many_readers
 
 C = TypeVar("C", bound=type)
 
-_PARAMETERS: Final = {
-    "worker_prefetch_cnt": """\
-How many elements each worker may make ahead, at least one. More of them even out slow elements and need more memory.
-A worker may make more if they are small or take only some milliseconds.""",
-    "main_prefetch_cnt": """\
-How many elements all workers together may make ahead, in addition to ``worker_prefetch_cnt``.""",
-    "worker_init_fn": """\
-``worker_init_fn(datapipe, worker_info)`` may change a worker's graph once, after it has been sharded. It returns the
-graph to use. The loader then has no length. ``None``: the graph stays as it is.""",
-    "worker_reset_fn": """\
-``worker_reset_fn(datapipe, worker_info, seed_generator)`` may change a worker's graph at the start of each epoch. It
-returns the graph to use from then on. The loader then has no length. ``None``: the graph stays as it is.""",
-    "in_order": """\
-Whether workers take turns, so that the order is the same in every run. ``False`` gives the element that comes first: a
-slow element does not delay the others, and the order varies.""",
-    "timeout": """\
-Seconds without a frame from the worker whose turn it is, after which ``WorkerTimeout`` is raised. A process has up to a
-minute more to start. ``None``: no limit.""",
-    "restart": """\
-How many workers that die in an epoch are replaced without an error. No element is lost, doubled or out of order, and a
-warning says which worker died, and how. If an element kills its worker twice in a row, ``WorkerDied`` names the
-element; the next ``next()`` goes on behind it.""",
-    "on_death": """\
-``"skip"`` leaves out an element that has killed its worker twice in a row, and counts it in ``dl.errors``. ``"raise"``
-raises the ``WorkerDied``.""",
-    "arena_bytes": """\
-The largest amount of memory that is shared with each worker on this machine; it is allocated as it is used. Elements
-without room in it are sent over a pipe, which is slower. ``None``: a share of the free memory, up to 4 GiB.""",
-}
-"""Descriptions of the parameters that services with workers have in common. A service's own text takes precedence."""
-
 _LEAST: Final = {
     "num_workers": 1,
     "prefetch_cnt": 0,
@@ -76,11 +45,11 @@ _LEAST: Final = {
 def service(cls: C) -> C:
     """Make the annotated attributes of a service the parameters of its constructor. Use as a class decorator.
 
-    Parameters that several services have are checked by ``OnWorkers`` and described in ``_PARAMETERS``.
+    Parameters that several services have are checked by ``OnWorkers`` and described in its docstring.
     """
     made: Any = dataclass(repr=False, eq=False, match_args=False)(cls)
     if made.__doc__:  # python -OO removes it
-        made.__doc__ = with_shared(made.__doc__, made.__init__, _PARAMETERS)
+        made.__doc__ = with_shared(made.__doc__, made.__init__, described(str(OnWorkers.__doc__)))
     return cls
 
 
@@ -95,7 +64,31 @@ class WorkerOptions:
 
 
 class OnWorkers(WorkerOptions, ReadingServiceInterface):
-    """Base of the services that run copies of a part of the graph in workers."""
+    """Base of the services that run copies of a part of the graph in workers.
+
+    Args:
+        worker_prefetch_cnt: How many elements each worker may make ahead, at least one. More of them even out slow
+            elements and need more memory. A worker may make more if they are small or take only some milliseconds.
+        main_prefetch_cnt: How many elements all workers together may make ahead, in addition to
+            ``worker_prefetch_cnt``.
+        worker_init_fn: ``worker_init_fn(datapipe, worker_info)`` may change a worker's graph once, after it has been
+            sharded. It returns the graph to use. The loader then has no length. ``None``: the graph stays as it is.
+        worker_reset_fn: ``worker_reset_fn(datapipe, worker_info, seed_generator)`` may change a worker's graph at the
+            start of each epoch. It returns the graph to use from then on. The loader then has no length. ``None``: the
+            graph stays as it is.
+        in_order: Whether workers take turns, so that the order is the same in every run. ``False`` gives the element
+            that comes first: a slow element does not delay the others, and the order varies.
+        timeout: Seconds without a frame from the worker whose turn it is, after which ``WorkerTimeout`` is raised. A
+            process has up to a minute more to start. ``None``: no limit.
+        restart: How many workers that die in an epoch are replaced without an error. No element is lost, doubled or out
+            of order, and a warning says which worker died, and how. If an element kills its worker twice in a row,
+            ``WorkerDied`` names the element; the next ``next()`` goes on behind it.
+        on_death: ``"skip"`` leaves out an element that has killed its worker twice in a row, and counts it in
+            ``dl.errors``. ``"raise"`` raises the ``WorkerDied``.
+        arena_bytes: The largest amount of memory that is shared with each worker on this machine; it is allocated as it
+            is used. Elements without room in it are sent over a pipe, which is slower. ``None``: a share of the free
+            memory, up to 4 GiB.
+    """
 
     level: ClassVar[Level | None] = "workers"
 
