@@ -177,22 +177,7 @@ class IterMethods(IterPlugins[T_co]):
     def mux(self, *args: Any, **kwargs: Any) -> Any:
         """Give one element of each stream in turn, until one of them ends."""
 
-    @overload
-    def mux_longest(self, a: Iterable[A], /) -> IterDataPipe[T_co | A]: ...
-    @overload
-    def mux_longest(self, a: Iterable[A], b: Iterable[B], /) -> IterDataPipe[T_co | A | B]: ...
-    @overload
-    def mux_longest(self, a: Iterable[A], b: Iterable[B], c: Iterable[C], /) -> IterDataPipe[T_co | A | B | C]: ...
-    @overload
-    def mux_longest(
-        self, a: Iterable[A], b: Iterable[B], c: Iterable[C], d: Iterable[D], /
-    ) -> IterDataPipe[T_co | A | B | C | D]: ...
-    @overload
-    def mux_longest(self, *datapipes: Iterable[Any]) -> IterDataPipe[Any]: ...
-    @overloaded(operators.MultiplexerLongest)
-    def mux_longest(self, *args: Any, **kwargs: Any) -> Any:
-        """Give one element of each stream in turn, until all have ended."""
-
+    mux_longest = overloaded(operators.MultiplexerLongest)(mux)
     mix = chained(operators.Mixer)
     zip_with_iter = chained(operators.IterKeyZipper)
     zip_with_map = chained(operators.MapKeyZipper)
