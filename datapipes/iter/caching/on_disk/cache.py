@@ -25,7 +25,6 @@ from datapipes.description.structure import Pipe, place_of
 from datapipes.errors import GraphError, StateError
 from datapipes.iter.caching.on_disk.production import Production
 from datapipes.iter.files.contents import HASH_TYPES
-from datapipes.iter.files.saving import writing_mode
 from datapipes.operator_support.checks import needs, needs_callable, no_length
 from datapipes.operator_support.flattening import FlattenCell, Flattening
 from datapipes.position import user_classes
@@ -246,26 +245,14 @@ class EndOnDiskCacheHolder(Tolerant, Flattening[str]):
         return (self.holder().source_datapipe,)
 
     def _open(self, at: Opening) -> Iterator[str]:
-        holder, to_make = self.holder(), list[Any]()
+        to_make: list[Any] = []
         cut = {id(one): one._given(to_make) for one in holders_of(self)}
         for stage in between(self):
             if id(stage) not in cut:
                 cut[id(stage)] = structure.with_parents(stage, lambda parent: cut[id(parent)])
         self._making = at.cell(partial(OnDiskCacheCell, self, self._let_go))
-        self._making.by(
-            Production(
-                holder,
-                at,
-                make=cut[id(self.datapipe)],
-                of=to_make,
-                mode=writing_mode(self.mode),
-                filepath_fn=holder.filepath_fn if self.same_filepath_fn else self.filepath_fn,
-                skip_read=self.skip_read,
-                timeout=self._timeout,
-            ),
-            between(self),
-            at.run.errors,
-        )
+        production = Production(self, at, make=cut[id(self.datapipe)], of=to_make, timeout=self._timeout)
+        self._making.by(production, between(self), at.run.errors)
         return super()._open(at)
 
     def _inner(self, element: Any) -> Iterable[str]:

@@ -22,6 +22,7 @@ from datapipes.iter.caching.on_disk.budget import Budget, in_use
 from datapipes.iter.caching.on_disk.listfile import list_of, needs_listable, read_list, write_list
 from datapipes.iter.files.contents import Hashed, pair_of, pieces_of, put
 from datapipes.iter.files.locks import let_go, lock_of, locked, sweep
+from datapipes.iter.files.saving import writing_mode
 from datapipes.messages.long_work import told
 from datapipes.messages.short import shortened
 from datapipes.messages.where import where
@@ -32,31 +33,18 @@ from datapipes.position.session import Session, segment
 
 if TYPE_CHECKING:
     from datapipes.description.structure import Pipe
-    from datapipes.iter.caching.on_disk.cache import OnDiskCacheHolder
+    from datapipes.iter.caching.on_disk.cache import EndOnDiskCacheHolder
 
 
 class Production:
     """Finder and maker of cached files for one stage, in one opening."""
 
-    def __init__(
-        self,
-        holder: OnDiskCacheHolder[Any],
-        at: Opening,
-        *,
-        make: Pipe,
-        of: list[Any],
-        mode: str,
-        filepath_fn: Callable[[Any], str] | None,
-        skip_read: bool,
-        timeout: float,
-    ) -> None:
-        self._holder = holder
+    def __init__(self, end: EndOnDiskCacheHolder, at: Opening, *, make: Pipe, of: list[Any], timeout: float) -> None:
+        self._holder = holder = end.holder()
+        self._end = end
         self._at = at
         self._make = make  # the stages in between
         self._of = of  # the list from which they read their one element
-        self._mode = mode
-        self._filepath_fn = filepath_fn
-        self._skip_read = skip_read
         self._timeout = timeout
         self._budget = None if holder.max_bytes is None else Budget(holder.max_bytes, holder.cache_dir)
         self._at_hand: int | None = None  # the lock that protects the current files from removal
@@ -149,10 +137,10 @@ class Production:
 
     def _save(self, element: str, product: Any, made: dict[str, bool]) -> None:
         name, data = pair_of(product, "end_caching")
-        path = _path(self._filepath_fn, name)
+        path = _path(self._holder.filepath_fn if self._end.same_filepath_fn else self._end.filepath_fn, name)
         if path in made:
             raise BadArgument(f"two files of one element have the same path, {shortened(path)}; tell them apart")
-        if not self._skip_read and isinstance(data, bytes | bytearray | memoryview):
+        if not self._end.skip_read and isinstance(data, bytes | bytearray | memoryview):
             raise BadArgumentType(
                 f"end_caching() reads a stream, but the data for {shortened(path)} is already {type(data).__name__}: "
                 "use skip_read=True"
@@ -163,7 +151,7 @@ class Production:
         is_new = not os.path.lexists(path)
         if self._budget is not None:
             self._budget.intend(element, path)
-        put(path, self._mode, data, hashed)
+        put(path, writing_mode(self._end.mode), data, hashed)
         made[path] = is_new
         StreamWrapper.close_streams(data)
 
