@@ -16,6 +16,7 @@ from datapipes.description.structure import Pipe
 from datapipes.errors import GraphError
 from datapipes.graph.editing import DataPipeGraph, breadth_first, depth_first, traverse_dps
 from datapipes.position import user_classes
+from datapipes.position.seeds import draw_default_seed
 from datapipes.sharding.sharding import SHARDING_PRIORITIES
 
 
@@ -105,9 +106,7 @@ def apply_random_seed(datapipe: Pipe, rng: torch.Generator) -> Pipe:
     """Pin the seed of every random stage to a number drawn from ``rng``."""
     for pipe, _ in depth_first(traverse_dps(datapipe)):
         if user_classes.has_method(pipe, "set_seed"):
-            user_classes.pin_seed(
-                pipe, int(torch.empty((), dtype=torch.int64, device="cpu").random_(generator=rng).item())
-            )
+            user_classes.pin_seed(pipe, draw_default_seed(rng))
     return datapipe
 
 

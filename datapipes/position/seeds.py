@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
+from operator import attrgetter
 from typing import Any
 from weakref import WeakSet
 
@@ -26,14 +27,14 @@ def derive(*parts: object) -> int:
     return int.from_bytes(blake2b(repr(parts).encode(), digest_size=8).digest(), "little")
 
 
-def draw_default_seed() -> int:
-    """Draw a seed from torch's default generator, so that ``torch.manual_seed`` determines all drawn seeds.
+def draw_default_seed(generator: torch.Generator | None = None) -> int:
+    """Draw a seed from a generator, or from torch's default one, which ``torch.manual_seed`` determines.
 
     >>> draw_default_seed() == draw_default_seed()
     False
     """
     # The device is named because torch.set_default_device must not decide which generator is drawn from.
-    return int(torch.empty((), dtype=torch.int64, device="cpu").random_().item())
+    return int(torch.empty((), dtype=torch.int64, device="cpu").random_(generator=generator).item())
 
 
 class ErrorCounts:
@@ -64,6 +65,10 @@ class ErrorCounts:
     def reset(self) -> None:
         """Subtract all errors of this session, which is about to start again and to meet them again."""
         self.add({stage: -number for stage, number in self.counts.items()})
+
+
+_SENT = attrgetter("seed", "epoch", "shard", "lap", "world", "drawn", "number", "passes", "buffered", "origins")
+"""The first fields of a run, which go to another process. Sessions stay in theirs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,20 +114,7 @@ class Run:
             object.__setattr__(self, "number", self.epoch)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Run, (
-            self.seed,
-            self.epoch,
-            self.shard,
-            self.lap,
-            self.world,
-            self.drawn,
-            self.number,
-            self.passes,
-            self.buffered,
-            self.origins,
-            False,
-            self.shown,
-        )  # sessions are not sent to another process
+        return Run, (*_SENT(self), False, self.shown)
 
     def within(self, held: Mapping[int, bool]) -> Run:
         """Return this run for one session, which begins with elements in the stages ``held``."""

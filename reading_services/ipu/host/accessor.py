@@ -12,10 +12,10 @@ from collections.abc import Iterable, Iterator
 from multiprocessing import util
 from typing import Any, Self
 
-import torch
 from torch.utils.data import Dataset
 
 from datapipes.errors import BadArgument, FetchFailed, WorkerDied
+from datapipes.position.seeds import draw_default_seed
 from reading_services.ipu.host.feed import Feed
 from reading_services.ipu.host.sources import Plain, Sourced
 from reading_services.ipu.names.custom_types import rebuilt
@@ -81,9 +81,7 @@ class AsynchronousDataAccessor(Iterator[Any]):
         self._used = False  # whether the current iteration has given an element
         self._at_end = False
         window = self._wide if early_preload else Window(1, small=0, messages=0, most=1 << 62)
-        seed = source.seed
-        if seed is None:
-            seed = int(torch.empty((), dtype=torch.int64, device="cpu").random_().item())
+        seed = draw_default_seed() if source.seed is None else source.seed
         self._feed = Feed(source, SharingStrategy(sharing_strategy), window, load_indefinitely, seed)
         # The interpreter also calls it at its exit, before it waits for its child processes.
         self._finalizer: Any = util.Finalize(self, _end, (self._feed, self._consumer), exitpriority=100)
