@@ -126,29 +126,19 @@ class LoaderState:
         number, buffered, origins = (
             (epoch, True, {}) if is_old else (state["number"], state["buffered"], state["origins"])
         )
-        check(
-            type(status) is str and status in ("new", "running", "finished"),
-            "status",
-            "'new', 'running' or 'finished'",
-            status,
-        )
-        check(
-            is_uint64(seed) if status != "new" else seed is None,
-            "seed",
-            "an unsigned 64-bit number" if status != "new" else "None, because no epoch has begun",
-            seed,
-        )
+        is_status = type(status) is str and status in ("new", "running", "finished")
+        check(is_status, "status", "'new', 'running' or 'finished'", status)
+        if status == "new":
+            check(seed is None, "seed", "None, because no epoch has begun", seed)
+        else:
+            check(is_uint64(seed), "seed", "an unsigned 64-bit number", seed)
         for name, counted in (("epoch", epoch), ("begun", begun), ("step", step), ("number", number)):
             check(is_uint64(counted), name, "an unsigned 64-bit number", counted)
         for name, flag in (("drawn", drawn), ("buffered", buffered)):
             check(type(flag) is bool, name, "True or False", flag)
         check(pending is None or is_uint64(pending), "pending", "an unsigned 64-bit number or None", pending)
-        check(
-            type(stages) in (list, tuple) and all(type(stage) is str for stage in stages),
-            "stages",
-            "a list of names",
-            stages,
-        )
+        are_names = type(stages) in (list, tuple) and all(type(stage) is str for stage in stages)
+        check(are_names, "stages", "a list of names", stages)
         check_by_place(cells, "cells")
         ignored = all(type(cell) is dict and set(cell) == {"kept"} for cell in cells.values())  # 0.1.0 saved these
         check(status == "running" or ignored, "cells", f"none in a state that is {status}", cells)

@@ -18,7 +18,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from itertools import islice, takewhile
 from time import perf_counter
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 from datapipes.description import passes, structure
 from datapipes.description.structure import Pipe
@@ -158,10 +158,8 @@ def numbered(orders: Sequence[Order | None], key: int) -> list[Order | None]:
     return [None if order is None else replace(order, key=key, crowd=crowd) for order in orders]
 
 
-class Packing(Protocol):
-    """A function that packs a chunk of elements for a link and returns it with its size in bytes."""
-
-    def __call__(self, elements: list[Any]) -> tuple[Any, int]: ...
+Packing: TypeAlias = Callable[[list[Any]], tuple[Any, int]]
+"""A function that packs a chunk of elements for a link and returns it with its size in bytes."""
 
 
 def pull(session: Session, most: int, chunk: list[Any]) -> BaseException | None:
