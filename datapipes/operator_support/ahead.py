@@ -45,16 +45,16 @@ _AHEAD = "the elements ahead"
 _END: Any = object()
 
 
-class _Thread:
+class CallThread:
     """A thread that calls one function after another."""
 
-    def __init__(self) -> None:
+    def __init__(self, name: str) -> None:
         self._calls: SimpleQueue[tuple[Callable[[], object], Future[object]] | None] = SimpleQueue()
         self._last: Future[object] = Future()
         self._last.set_result(None)
         self._is_stuck = False
-        self._thread = threading.Thread(target=_serve, args=(self._calls,), name="prefetch", daemon=True)
-        self._thread.start()
+        self.thread = threading.Thread(target=_serve, args=(self._calls,), name=name, daemon=True)
+        self.thread.start()
 
     def begin(self, function: Callable[[], object]) -> None:
         """Call a function in the thread, after the previous ones."""
@@ -71,19 +71,24 @@ class _Thread:
         if not self._is_here():
             wait([self._last])
 
-    def end(self, function: Callable[[], object]) -> None:
-        """Call a function last, and raise its exception. If a call is stuck, the function is called after it."""
+    def end(self, function: Callable[[], object], patience: float = _PATIENCE) -> bool:
+        """Call a function last, and raise its exception. Return whether the thread ends within ``patience`` seconds.
+
+        If a call is stuck, the function is called after it.
+        """
         closed: Future[object] = Future()
         self._calls.put((function, closed))
         self._calls.put(None)
-        if not self._is_stuck and not self._is_here():
-            self._thread.join(_PATIENCE)
-            if closed.done():
-                closed.result()
+        if self._is_here():
+            return True
+        self.thread.join(0 if self._is_stuck else patience)
+        if closed.done():
+            closed.result()
+        return not self.thread.is_alive()
 
     def _is_here(self) -> bool:
         """Return whether the caller runs in this thread: the collector may close an abandoned iterator there."""
-        return threading.current_thread() is self._thread
+        return threading.current_thread() is self.thread
 
 
 def _serve(calls: SimpleQueue[tuple[Callable[[], object], Future[object]] | None]) -> None:
@@ -114,7 +119,7 @@ class PrefetchCell(Cell):
         self._arrived: SimpleQueue[None] = SimpleQueue()
         self._credit: SimpleQueue[bool] = SimpleQueue()
         self._guard = threading.Lock()  # held while the source moves
-        self._thread: _Thread | None = None
+        self._thread: CallThread | None = None
         self._origin = OwnerProcess()
         tell_of_forks(self)
         self._trail: PositionHistory[Table] = PositionHistory()
@@ -150,7 +155,7 @@ class PrefetchCell(Cell):
         try:
             with CtrlCWaits():
                 if self._thread is None:
-                    self._thread = _Thread()
+                    self._thread = CallThread("prefetch")
                 self._thread.begin(partial(self._run, source, mark, taken, begin, interrupted))
             while True:
                 self._arrived.get()

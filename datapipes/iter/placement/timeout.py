@@ -27,6 +27,7 @@ from datapipes.errors import BadArgumentType, PullTimeout
 from datapipes.messages.interrupts import CtrlCWaits
 from datapipes.messages.stacks import stack_of
 from datapipes.messages.warnings import warn
+from datapipes.operator_support.ahead import CallThread
 from datapipes.operator_support.checks import needs, same_length
 from datapipes.position.forks import OwnerProcess
 from datapipes.position.inner_session import InnerSessionCell
@@ -164,9 +165,8 @@ class _Puller:
         self.brought: _Pulled | None = None  # that element, from its arrival until it is taken
         self.taken = 0  # number of the last element taken
         self._is_late = False
-        self._error: BaseException | None = None  # raised by closing the session
-        self._thread = threading.Thread(target=self._run, name="timeout", daemon=True)
-        self._thread.start()
+        self._thread = CallThread("timeout")
+        self._thread.begin(self._run)
 
     def is_at_work(self) -> bool:
         """Return whether the thread is pulling, so that the session moves."""
@@ -187,7 +187,7 @@ class _Puller:
                     self._is_late = True
                     raise PullTimeout(
                         f"{label}: no element after {seconds:g} seconds; the stages above stand here:\n"
-                        f"{stack_of(self._thread)}"
+                        f"{stack_of(self._thread.thread)}"
                     ) from None
         return self.brought
 
@@ -203,21 +203,14 @@ class _Puller:
             except BaseException as error:  # the stage raises it
                 self.brought = _Pulled(None, error)
             self._arrived.put(None)
+
+    def _close(self) -> None:
         if self.brought is not None:
             StreamWrapper.close_streams(self.brought.element)
-        del elements  # closes a generator in it
-        try:
-            self._session.close()
-        except BaseException as error:  # `leave` raises it
-            self._error = error
+        self._session.close()
 
     def leave(self, label: str) -> None:
         """End the thread. If it is stuck, warn, and leave it behind."""
         self._requests.put(0)
-        if self._thread is threading.current_thread():  # the garbage collector may run this in the pulling thread
-            return
-        self._thread.join(0 if self._is_late and self.is_at_work() else _PATIENCE)
-        if self._thread.is_alive():
+        if not self._thread.end(self._close, 0 if self._is_late and self.is_at_work() else _PATIENCE):
             warn(f"{label}: a thread is stuck in the stages above and is left behind; it ends when it returns")
-        elif self._error is not None:
-            raise self._error
