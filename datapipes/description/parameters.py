@@ -13,36 +13,32 @@ from inspect import CO_VARARGS, cleandoc
 from textwrap import fill
 from typing import Any
 
-SHARED = {
-    "on_error": """\
-The policy for an element that cannot be made. ``"raise"``: raise the error. ``"skip"``: leave the element out.
-``"retry(n)"``: try ``n`` more times. A function of the error and the element: hand on its result (``SKIP``: leave the
-element out).""",
-    "max_errors": """\
-The number of errors, or their fraction of the elements (0.0 to 1.0), above which ``TooManyErrors`` is raised in spite
-of ``on_error``. ``None``: any number.""",
-    "transfer": """\
-Timeouts, deadline and retries, as a ``Transfer``. ``None``: the defaults of ``Transfer()``.""",
-    "input_col": """\
-The column of each element that is the function's argument: an index, or a key of a dict. A list of them: several
-arguments. ``None``: the whole element.""",
-    "output_col": """\
-The column for the result: an index, a key, or -1 for a new last column. ``None``: the (first) input column.""",
-    "length": """\
-The number of elements of this stage, if you know it: the result of ``len()``. ``None``: not known.""",
-    "max_ratio": """\
-The largest ratio of decompressed to compressed size, counted from the outermost file. With the default of 200 the first
-GiB is free, and ``max_bytes`` replaces the ratio. With another ratio the first 16 MiB are free. ``None``: no limit.""",
-    "max_bytes": """\
-The largest number of bytes of one decompressed file. ``None``: no limit.""",
-    "buffer_bytes": """\
-The largest number of bytes of elements that wait for the slowest reader, beside ``buffer_size``. The last element may
-exceed it. ``None``: only ``buffer_size`` counts.""",
-    "spill_dir": """\
-A folder for the elements beyond both bounds, in a file without a name. They come back equal, but not as the same
-objects. ``None``: raise ``BufferError`` instead.""",
-}
-"""Descriptions of the parameters of these names, in every operator whose docstring has no other."""
+
+class SharedParameters:
+    """Parameters of many operators. An operator whose docstring has no text for one of them gets this text.
+
+    Args:
+        on_error: The policy for an element that cannot be made. ``"raise"``: raise the error. ``"skip"``: leave the
+            element out. ``"retry(n)"``: try ``n`` more times. A function of the error and the element: hand on its
+            result (``SKIP``: leave the element out).
+        max_errors: The number of errors, or their fraction of the elements (0.0 to 1.0), above which ``TooManyErrors``
+            is raised in spite of ``on_error``. ``None``: any number.
+        transfer: Timeouts, deadline and retries, as a ``Transfer``. ``None``: the defaults of ``Transfer()``.
+        input_col: The column of each element that is the function's argument: an index, or a key of a dict. A list of
+            them: several arguments. ``None``: the whole element.
+        output_col: The column for the result: an index, a key, or -1 for a new last column. ``None``: the (first) input
+            column.
+        length: The number of elements of this stage, if you know it: the result of ``len()``. ``None``: not known.
+        max_ratio: The largest ratio of decompressed to compressed size, counted from the outermost file. With the
+            default of 200 the first GiB is free, and ``max_bytes`` replaces the ratio. With another ratio the first 16
+            MiB are free. ``None``: no limit.
+        max_bytes: The largest number of bytes of one decompressed file. ``None``: no limit.
+        buffer_bytes: The largest number of bytes of elements that wait for the slowest reader, beside ``buffer_size``.
+            The last element may exceed it. ``None``: only ``buffer_size`` counts.
+        spill_dir: A folder for the elements beyond both bounds, in a file without a name. They come back equal, but not
+            as the same objects. ``None``: raise ``BufferError`` instead.
+    """
+
 
 _SECTION = re.compile(r"^( *)Args:\n((?:\1 +.*\n)+)", re.MULTILINE)
 _ENTRY = re.compile(r"^( +)\*{0,2}(\w+): .*\n(?:\1 +.*\n)*", re.MULTILINE)
@@ -62,6 +58,14 @@ def described(docstring: str) -> dict[str, str]:
     {'batch_size': 'How many elements a list has.', 'drop_last': 'Whether a shorter one is left out.'}
     """
     return {name: " ".join(text.partition(": ")[2].split()) for name, text in _entries(docstring).items()}
+
+
+def _entries(docstring: str) -> dict[str, str]:
+    section = _SECTION.search(f"{docstring}\n")
+    return {} if section is None else {entry[2]: entry[0] for entry in _ENTRY.finditer(section[2])}
+
+
+SHARED = described(str(SharedParameters.__doc__))
 
 
 def with_shared(docstring: str, constructor: Callable[..., Any], shared: Mapping[str, str] = SHARED) -> str:
@@ -97,11 +101,6 @@ def _names(function: Callable[..., Any]) -> list[str]:
     rest = keyword + bool(code.co_flags & CO_VARARGS)
     names = code.co_varnames
     return [*names[:plain], *names[keyword:rest], *names[plain:keyword], *names[rest : rest + 1]]
-
-
-def _entries(docstring: str) -> dict[str, str]:
-    section = _SECTION.search(f"{docstring}\n")
-    return {} if section is None else {entry[2]: entry[0] for entry in _ENTRY.finditer(section[2])}
 
 
 @cache
