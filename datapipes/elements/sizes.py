@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import sys
 from collections import deque
-from functools import cache
 from types import FunctionType, MethodType, ModuleType
 from typing import Any, Final
 
 import torch
+
+from datapipes.description.structure import attributes
 
 _LEAVES: Final = frozenset((int, float, bool, complex, str, bytes, bytearray, type(None)))
 _CODE: Final = (type, FunctionType, MethodType, ModuleType)  # part of the program, not of the element
@@ -58,16 +59,8 @@ def _own_size(value: Any, pending: list[Any]) -> int:
             return max(sys.getsizeof(value), held)
         if cls.__sizeof__ is not object.__sizeof__:
             return sys.getsizeof(value)  # its own ``__sizeof__`` includes what it holds
-    pending += getattr(value, "__dict__", {}).values()
-    pending += [getattr(value, name, None) for name in _slots_of(cls)]
+    pending += attributes(value).values()
     return sys.getsizeof(value)
-
-
-@cache
-def _slots_of(cls: type) -> list[str]:
-    declared = [vars(base).get("__slots__", ()) for base in cls.__mro__]
-    names = [name for slots in declared for name in ([slots] if isinstance(slots, str) else slots)]
-    return [name for name in names if name not in ("__dict__", "__weakref__")]
 
 
 def _data_of(tensor: torch.Tensor) -> int:
