@@ -96,11 +96,6 @@ class Batching:
         """Rows of one weight update in all replicas of this process. Rows of an input group count for each replica."""
         return None if self.replica_batch is None else self.replica_batch * self.replicas
 
-    @property
-    def distinct_rows(self) -> int | None:
-        """Rows of one weight update in all replicas of this process. Rows of an input group count once."""
-        return None if self.replica_batch is None else self.replica_batch * self.groups
-
     def block(self, d: int, a: int, g: int) -> int:
         """Return the index in a step of the micro-batch of device iteration d, accumulation step a, input group g."""
         return (d * self.accumulation + a) * self.groups + g

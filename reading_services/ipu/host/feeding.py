@@ -225,7 +225,7 @@ def feed(job: FeedJob) -> None:
         job.link.send(could_not_start(None, where, error))
         return
     batches_from(job.link.writer.reserve)
-    Feeder(job.link, source, job.window, job.load_indefinitely, job.seed, where).run()
+    Feeder(job, source, where).run()
 
 
 def _leave(number: int, frame: Any) -> None:
@@ -235,14 +235,11 @@ def _leave(number: int, frame: Any) -> None:
 class Feeder:
     """Loop of the loading process."""
 
-    def __init__(
-        self, link: PipeProducerEnd, source: EpochSource, window: Window, load_indefinitely: bool, seed: int, where: str
-    ) -> None:
-        self._link = link
+    def __init__(self, job: FeedJob, source: EpochSource, where: str) -> None:
+        self._job = job
+        self._link = job.link
         self._source = source
-        self._producer = Producer(window)
-        self._load_indefinitely = load_indefinitely
-        self._seed = seed
+        self._producer = Producer(job.window)
         self._where = where
         self._epoch = 0
         self._elements: Iterator[Any] | None = None
@@ -280,7 +277,7 @@ class Feeder:
     def _go_on(self) -> None:
         try:
             if self._elements is None:
-                seed_all(derive("accessor", self._seed, self._epoch))
+                seed_all(derive("accessor", self._job.seed, self._epoch))
                 with held_back(signal.SIGINT):  # workers started here inherit this; they end with this process
                     self._elements = self._source.epoch(self._epoch)
             else:
@@ -313,7 +310,7 @@ class Feeder:
         self._elements = None
         if self._uniform is None:
             raise BadArgument("The Dataset is empty: it has no first element")
-        if self._load_indefinitely:
+        if self._job.load_indefinitely:
             self._epoch += 1
             body, size = packed([])
             self._link.send(self._producer.items(0, size, body))

@@ -114,7 +114,8 @@ def test_blocks_count_up_with_the_groups_fastest(batching: Batching) -> None:
 def test_groups_are_equally_large(batching: Batching) -> None:
     groups = [batching.group_of(r) for r in range(batching.replicas)]
     assert sorted(groups) == sorted(list(range(batching.groups)) * batching.group_size)
-    assert batching.global_batch == batching.distinct_rows * batching.group_size  # type: ignore[operator]  # as above
+    rows_of_groups = batching.replica_batch * batching.groups  # type: ignore[operator]  # as above
+    assert batching.global_batch == rows_of_groups * batching.group_size
 
 
 @given(batchings(), st.integers(0, 2_000))
