@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator, MutableMapping
 from contextlib import ExitStack
 from io import BytesIO, IOBase, StringIO
 from itertools import chain, repeat
-from types import TracebackType
 from typing import Any, ClassVar, TypeAlias
 from weakref import WeakKeyDictionary
 
@@ -152,9 +151,7 @@ class StreamWrapper:
     def __enter__(self) -> StreamWrapper:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def __del__(self) -> None:

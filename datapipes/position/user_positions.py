@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from itertools import chain, compress, pairwise, repeat, starmap
 from types import GeneratorType
@@ -127,7 +128,8 @@ class ReplayCell(CountCell):
         elements = starmap(step, repeat(()))
         for before, fault in pairwise([0, *self._faults]):
             self._pass_over(elements, fault - before)
-            _attempt(step)
+            with suppress(Exception):  # it raised before, and the element is spent in any case
+                step()
         self._pass_over(elements, self._behind - max(self._faults, default=0))
 
     def _pass_over(self, elements: Iterator[Any], number: int) -> None:
@@ -187,15 +189,6 @@ def _generator_of(iterator: Any) -> GeneratorType[Any, Any, Any] | None:
     """Return the generator behind an iterator, which torch's base class may wrap, or None for any other iterator."""
     inner = vars(iterator).get("iterator") if type(iterator).__name__ == "IteratorDecorator" else iterator
     return inner if isinstance(inner, GeneratorType) else None
-
-
-def _attempt(step: Callable[[], Any]) -> Exception | None:
-    """Call a function that raised before, and ignore its result: the element is spent in any case."""
-    try:
-        step()
-    except Exception as error:
-        return error
-    return None
 
 
 class OwnStateCell(Cell):

@@ -94,7 +94,6 @@ class Dispatched(IterDataPipe[T_co]):
     """
 
     is_dealt: ClassVar[bool] = True
-    _may_be_late: ClassVar[bool] = True  # as the part that it stands for
     _stands_for: ClassVar[str | None] = "text"
 
     text: str
