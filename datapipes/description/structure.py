@@ -309,6 +309,12 @@ def walk(*ends: Pipe, inputs: Callable[[Pipe], list[Pipe]] = occurrences) -> lis
     return done
 
 
+def read_by_others(stages: Iterable[Pipe], part: set[int]) -> Iterator[Pipe]:
+    """Yield the stages of a part, a set of identities, that stages outside of the part read."""
+    others = (stage for stage in stages if id(stage) not in part)
+    return (read for stage in others for read in parents(stage) if id(read) in part)
+
+
 def rewrite(pipe: Pipe, rule: Callable[[Pipe], Pipe]) -> Pipe:
     """Return a new graph in which ``rule`` has replaced each stage. Unchanged stages are shared with the old graph.
 

@@ -217,13 +217,8 @@ class Plan:
         above = structure.walk(stage)
         if any(structure.place_of(each) in self.enclosing for each in above):
             return False
-        ids = set(map(id, above))
-        return not any(
-            id(read) in ids and read is not stage and structure.is_stream(read)
-            for reader in structure.walk(self.end)
-            if id(reader) not in ids
-            for read in structure.parents(reader)
-        )
+        read = structure.read_by_others(structure.walk(self.end), set(map(id, above)))
+        return not any(each is not stage and structure.is_stream(each) for each in read)
 
     @cached_property
     def untouched(self) -> dict[int, Pipe]:

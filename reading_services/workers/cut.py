@@ -54,12 +54,7 @@ def dispatched_end(graph: Pipe) -> Pipe | None:
     marks |= {id(stage) for stage in stages if _opens_by_itself(stage) and marks & _at_or_above(stage)}
     for stage in stages:
         above = _at_or_above(stage)
-        if marks <= above and not any(
-            id(parent) in above and parent is not stage
-            for reader in stages
-            if id(reader) not in above
-            for parent in structure.parents(reader)
-        ):
+        if marks <= above and all(read is stage for read in structure.read_by_others(stages, above)):
             return stage
     return graph
 
