@@ -199,11 +199,9 @@ def _draws(value: object) -> bool:
 def _global(kind: type) -> object:
     if kind is Random:
         return random.random.__self__  # type: ignore[attr-defined]  # a bound method
-    return (
-        torch.default_generator
-        if kind is torch.Generator
-        else getattr(sys.modules["numpy"].random.rand, "__self__", None)
-    )
+    if kind is torch.Generator:
+        return torch.default_generator
+    return getattr(sys.modules["numpy"].random.rand, "__self__", None)
 
 
 def _is_new_numpy(generator: Any) -> bool:

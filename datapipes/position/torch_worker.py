@@ -136,14 +136,10 @@ def _dataset_of_a_caller() -> Any:
 
 def _graph_in(dataset: Any, pipe: structure.Pipe) -> structure.Pipe | None:
     """Return the graph in a dataset that contains a pipe, or None. The search stops at this library's pipes."""
-    return next(
-        (
-            graph
-            for graph in _graphs_in(dataset)
-            if any(stage is pipe for stage in structure.walk(graph, inputs=_in_torch))
-        ),
-        None,
-    )
+    for graph in _graphs_in(dataset):
+        if any(stage is pipe for stage in structure.walk(graph, inputs=_in_torch)):
+            return graph
+    return None
 
 
 def _graphs_in(dataset: Any) -> Iterator[structure.Pipe]:

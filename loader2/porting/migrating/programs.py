@@ -13,6 +13,7 @@ import re
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Final
 
 import libcst as cst
@@ -318,17 +319,8 @@ class _SourceFile:
                     self.edits.append((self._spans[alias], text))
         else:
             homes = {home: names for home, names in homes.items() if not self._goes_beside(node, home, names)}
-            self._replace(
-                node,
-                [
-                    *(
-                        statement
-                        for home, names in homes.items()
-                        for statement in self._taken_apart(node, module if home is None else home, names)
-                    ),
-                    *needs,
-                ],
-            )
+            apart = (self._taken_apart(node, module if home is None else home, names) for home, names in homes.items())
+            self._replace(node, [*chain.from_iterable(apart), *needs])
 
     def _homes(self, node: cst.ImportFrom) -> dict[str | None, list[tuple[cst.ImportAlias, str]]]:
         """Return the names of an import, as text, by the module to import them from. None: they stay."""
