@@ -7,9 +7,9 @@ torchdata that change a pipe (``set_seed``, ``set_shuffle``, ``apply_sharding``)
 calls none of them on a user's pipe.
 
 Built-in operators are real methods (``datapipes.fluent``). ``functional_datapipe`` adds a user's class to the table
-``functions`` of its kind. A name that is no attribute is looked up there, then among installed plugins. Operators that
-are functions (``composed``) return stages of other operators. ``isinstance(stage, Forker)`` works for them, because a
-stage stores the name of the function; type checkers see the function itself, for the types of chain methods.
+``functions`` of its kind. A name that is no attribute is looked up there, then among installed plugins. An operator may
+be a function that returns stages of other operators (``composed``). Such a stage stores the name of the function, so
+``isinstance(stage, Forker)`` works as for a class. Type checkers see a function.
 """
 
 from __future__ import annotations
@@ -74,9 +74,12 @@ def is_own_name(name: str) -> bool:
 
 
 def load_plugins(names: Iterable[str] | None = None) -> dict[str, PluginError | None]:
-    """Register the methods of installed plugins, all or those of some names. Return each name with its error or None.
+    """Register the methods of installed plugins. Return each name with its error, or None.
 
-    >>> load_plugins(["nobody_offers_this"])
+    Args:
+        names: The names to register. ``None``: all names that plugins offer.
+
+    >>> load_plugins(["offered_by_no_plugin"])
     {}
     """
     offered = plugins.offered(plugins.METHODS, is_own_name)
@@ -102,7 +105,7 @@ _CONVERTERS = {"IterDataPipe": "to_map_datapipe", "MapDataPipe": "to_iter_datapi
 
 
 class Named:
-    """Base of both kinds of pipe: fluent names of users' classes, hooks for pickling, a repr that is the call."""
+    """Base of both kinds of pipe: methods of users' classes, hooks for pickling, a repr that is the call."""
 
     functions: ClassVar[dict[str, Factory]]
     getstate_hook: ClassVar[Hook | None] = None
@@ -110,12 +113,12 @@ class Named:
     str_hook: ClassVar[Hook | None] = None
     repr_hook: ClassVar[Hook | None] = None
     _fluent: ClassVar[str | None] = None  # the chain method of this stage, for its repr
-    _stands_for: ClassVar[str | None] = None  # the attribute with the stage, or its text, to print instead
+    _stands_for: ClassVar[str | None] = None  # the attribute with another stage, or a text, that is printed instead
     _parents: ClassVar[tuple[str, ...] | None] = None  # the attributes with inputs (``operator``); None: any attribute
     _made_by: str | None = None  # the name of the function (``composed``) behind this stage
-    _identified_by: ClassVar[str | None] = None  # the attribute whose elements positions count
+    _identified_by: ClassVar[str | None] = None  # the attribute with the data whose elements a position counts
     _hub: ClassVar[bool] = False  # whether several consumers share one position of this stage
-    _commutes: ClassVar[bool] = False  # whether it is one to one and in order, without a step
+    _commutes: ClassVar[bool] = False  # whether it makes one element of each, in order, although it has no step
     _passes_through: ClassVar[bool] = False  # whether it gives only elements of its input, unchanged
     _exclusive_because: str | None = None  # why no other stage may read the stages above, and what to do
     _prefetches: ClassVar[bool] = False  # whether it has a thread; reading by position would bypass it
@@ -124,7 +127,8 @@ class Named:
     _stream_key: ClassVar[tuple[type, ...] | None] = (
         None  # the types of a stream's key for reopening, if it opens streams
     )
-    _out_of_streams: ClassVar[Literal["", "one of each", "several of each"]] = ""  # how streams come from those above
+    # Streams made of each stream above; "": it opens streams by name.
+    _out_of_streams: ClassVar[Literal["", "one of each", "several of each"]] = ""
 
     if TYPE_CHECKING:
 
@@ -133,7 +137,7 @@ class Named:
     else:  # type checkers report unknown names
 
         def __getattr__(self, name: str) -> Any:
-            # Only called for names that are no attributes, or whose property raised AttributeError.
+            # Python calls this if there is no such attribute, or if a property raised AttributeError.
             if hasattr(type(self), name):
                 return object.__getattribute__(self, name)  # raises the property's error again
             base = _base_of(type(self))
@@ -197,14 +201,14 @@ class Named:
 
     @classmethod
     def register_function(cls, function_name: str, function: Factory) -> None:
-        """Make ``pipe.function_name(...)`` call ``function(pipe, ...)``. A later call replaces it."""
+        """Make ``pipe.function_name(...)`` call ``function(pipe, ...)``. A later call replaces the function."""
         register(_base_of(cls), function_name, function, replace=True)
 
     @classmethod
     def register_datapipe_as_function(
         cls, function_name: str, cls_to_register: Factory, enable_df_api_tracing: bool = False
     ) -> None:
-        """Make ``pipe.function_name(...)`` build ``cls_to_register(pipe, ...)``. A second owner is an error."""
+        """Make ``pipe.function_name(...)`` build ``cls_to_register(pipe, ...)``. Raise NameTaken for a taken name."""
         register(_base_of(cls), function_name, cls_to_register)
 
     @classmethod
@@ -287,10 +291,7 @@ class IterDataPipe(Named, IterMethods[T_co], IterableDataset[T_co]):
         raise NotImplementedError(f"{type(self).__name__} has no _open")
 
     def _reads(self) -> Iterable[Any]:
-        """Return the inputs that the session opens for this stage.
-
-        None of them if the stage opens its inputs itself.
-        """
+        """Return the inputs that the session opens for this stage. It is empty if the stage opens them itself."""
         from datapipes.description.structure import occurrences
 
         return occurrences(self)
@@ -300,22 +301,22 @@ class IterDataPipe(Named, IterMethods[T_co], IterableDataset[T_co]):
         return None
 
     def _rewritten_for_run(self, run: Run) -> IterDataPipe[Any]:
-        """Return the stage that a session opens in place of this one, whose inputs have been replaced."""
+        """Return the stage that a session opens in place of this one. The inputs of this one were rewritten before."""
         return self
 
     def _positions(self) -> RowStream | None:
-        """Return the rows of a collection that this stream reads, if this stage and those above do nothing else."""
+        """Return the rows of a collection, if this stream only reads them at some positions; otherwise None."""
         return None
 
     def _in_blocks(self, size: int) -> IterDataPipe[Any] | None:
-        """Return this stream of positions in tensors of ``size``, or None.
+        """Return a stream that gives this stream's elements, which are positions, as tensors of ``size``, or None.
 
-        The position in the stream stays the same.
+        The position in the stream still counts single elements.
         """
         return None
 
     def _read_by_position(self) -> IterDataPipe[Any] | None:
-        """Return the stage above that this one reads by position, so that it is not opened; or None."""
+        """Return the stage above that this stage reads by position, or None. A session does not open that stage."""
         return None
 
     def _is_free(self) -> bool:
@@ -323,7 +324,7 @@ class IterDataPipe(Named, IterMethods[T_co], IterableDataset[T_co]):
         return False
 
     def _unpacked_from(self) -> tuple[Named, int] | None:
-        """Return the result of the call that returned this stage in a list of several, and its index; or None."""
+        """Return the call that made a list of stages, as a pipe, and the index of this stage in it; or None."""
         return None
 
     def _indexed(self) -> Indexed | None:
@@ -389,7 +390,8 @@ def operator(cls: C) -> C:
     ``__init__``. Checks of them belong in ``__post_init__``. The fields whose type names a pipe hold the inputs, and no
     other attribute is searched. ``_parents`` names them if the types do not.
 
-    A subclass without this decorator is searched like a user's class, except for the fields.
+    In a subclass without this decorator, inputs are searched in all attributes, as in a user's class. The fields that
+    the types declare as no inputs are left out.
 
     >>> @operator
     ... class Repeated(IterDataPipe[Any]):

@@ -94,10 +94,10 @@ class PipeIterator(chain[T]):
         )
 
     def load_state_dict(self, state_dict: dict[str, Any], strict: bool = True) -> None:
-        """Go to a position that another iterator over the same graph had. Only before the first element.
+        """Continue from the position of another iterator over the same graph. Call it before the first element.
 
-        Loading runs no code. A state that was saved above other source elements raises StateError. With
-        ``strict=False`` its counts are applied to the new elements.
+        Loading runs no code. If the elements of a source have changed since the state was saved, StateError is raised.
+        With ``strict=False`` the saved counts are applied to the new elements.
         """
         is_old = isinstance(state_dict, dict) and set(_FIELDS_OF_2).isdisjoint(state_dict)
         newer = () if is_old else _FIELDS_OF_2
@@ -190,12 +190,12 @@ PipeIterator._checked = CheckedIterator
 
 
 def repeatable(pipe: IterDataPipe[T], seed: int, number: int) -> PipeIterator[T]:
-    """Return an iterator over a pipe that is an element or an argument. It is the same for the same seed.
+    """Return an iterator over a pipe that is an element or an argument of a stage. One seed gives one order.
 
     Args:
         pipe: The pipe. It is no stage of the graph, so a position in it can only be a count.
         seed: The seed of its stages.
-        number: The number of the epoch, for its pinned stages.
+        number: The number of the epoch, for stages whose seed the user has set.
     """
     return PipeIterator.over(Session.of(pipe, Run(seed, number=number)))
 
@@ -239,13 +239,13 @@ def difference(here: Sequence[str], saved: Sequence[str]) -> str:
 def iterate(pipe: IterDataPipe[T]) -> PipeIterator[T]:
     """Open a graph at its start, as ``iter`` does, with a precise type for type checkers.
 
-    To a type checker, ``iter(pipe)`` may be any iterator, because a user's class may have any ``__iter__``.
+    A type checker knows only that ``iter(pipe)`` is an iterator, because a user's class may have any ``__iter__``.
     >>> from datapipes.iter import IterableWrapper
     >>> elements = iterate(IterableWrapper(range(5)).batch(2))
     >>> next(elements), sorted(elements.state_dict())
     ([0, 1], ['buffered', 'cells', 'checksum', 'epoch', 'passes', 'seed', 'sources', 'stages', 'version'])
     """
-    # Use the run that the graph is bound to, or the one that this process suggests.
+    # A session has bound the pipe to its run. Otherwise the run follows from this process (torch's worker info).
     bound: Run | None = pipe.__dict__.get("_run")
     if bound is None:
         return PipeIterator.over(session_here(pipe))

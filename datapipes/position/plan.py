@@ -1,11 +1,11 @@
 """Plan: the stages that a session opens, their order, and the inputs of each. It holds no position.
 
-A plan follows from the graph, from the run's shard, and from which stages a saved position has elements in. It works on
-a private copy of the graph, so that users' classes may set attributes while they run. A session uses the plan of the
-session before it unless the graph could give another one by now (``again``). Two open sessions never share a plan: the
-stage that a traceback shows tells which session was interrupted.
+A plan is a function of the graph, the run's shard, and the stages in which a saved table has elements. It works on a
+private copy of the graph, so that users' classes may set attributes while they run. A session uses the plan of the
+session before it, unless one of these has changed (``again``). Two open sessions never share a plan: an interruption
+finds its session by the stage that the traceback shows.
 
-A stage is known by its identity in the private copy, and by its place outside of it.
+Within a plan, a stage is identified by the ``id`` of its private copy. Saved data and other plans use its place.
 """
 
 from __future__ import annotations
@@ -31,10 +31,11 @@ class Plan:
 
     Args:
         graph: The graph, which stays as it is.
-        run: The run of the session, for its shard, and for the stages whose saved positions have elements.
-        enclosing: The hubs that an enclosing session reads as well, by place.
-        native_end: Whether the end is a subclass of an operator and calls the operator's own ``__iter__``.
-        is_inner: Whether a stage opens the graph, and not a loop.
+        run: The run of the session. The plan uses its shard, and the stages in which a saved table has elements.
+        enclosing: The hubs, by place, that an enclosing session has opened and this session reads as well.
+        native_end: Whether the last stage is opened as an operator although its class has an ``__iter__``. It is, if
+            that ``__iter__`` calls the one of the operator.
+        is_inner: Whether a stage of another session reads the graph, and not a loop.
     """
 
     def __init__(
@@ -67,10 +68,10 @@ class Plan:
         self._is_unchanged = _watched(originals) if all(map(structure.is_fixed, originals)) else None
 
     def again(self, run: Run) -> Plan:
-        """Return the plan for another opening of the graph: this one, if nothing that it follows from has changed.
+        """Return a plan for the next session: this plan if it is still right, otherwise a new one.
 
-        A graph with a user's class or a map-style pipe is always planned anew, because these may set attributes on the
-        private copy.
+        A graph with a user's class or a map-style pipe always gets a new plan, because these may have set attributes on
+        the private copy.
         """
         is_same = self._settings == _settings(run) and not self.enclosing
         if is_same and self._is_unchanged is not None and self._is_unchanged():
@@ -99,7 +100,7 @@ class Plan:
         return [parent for parent in read if structure.is_stream(parent)]
 
     def _opened_before(self, stage: Pipe) -> list[Pipe]:
-        """Return the stages to open before a stage: its inputs, and the hubs above it that are read elsewhere, too."""
+        """Return the stages to open before a stage: its inputs, and the detached hubs above it."""
         before = inputs = self._inputs[id(stage)] = self._inputs_of(stage, self.detached)
         if self.detached and len(inputs) < sum(map(structure.is_stream, structure.parents(stage))):
             before = inputs + [hub for hub in structure.walk(stage)[:-1] if structure.place_of(hub) in self.detached]
@@ -109,13 +110,14 @@ class Plan:
     def _find_detached(self) -> frozenset[int]:
         """Return the places of the hubs that several sessions read.
 
-        A plain class of a user's reads each of its inputs in a session of its own, except other plain classes, whose
-        code it runs. A stage that goes over its input again does so in a session of its own, too.
+        A user's class without a ``state_dict`` iterates its inputs by itself: each iterator over an operator opens a
+        session. If the input is another such class, Python runs the code of both in one session. An operator that
+        opens its input itself, such as ``cycle``, reads it in another session, too.
         """
         detached: set[int] = set()
         read_in: dict[int, set[object]] = {id(stage): set() for stage in self._stages}
         read_in[id(self.end)].add(None)
-        users: set[int] = set()  # the plain classes whose code is run from here
+        users: set[int] = set()  # users' classes without a state_dict that this session runs
         for stage in reversed(self._stages):  # readers come before what they read
             where = read_in[id(stage)]
             if structure.is_hub(stage) and len(where) > 1 and structure.place_of(stage) not in self.enclosing:
@@ -139,7 +141,7 @@ class Plan:
                 raise GraphError(f"{stage!r} {why}")
 
     def find_shard(self, stage: Pipe, run: Run) -> None:
-        """Find the shard that a stage works on, once its inputs are open: a user's class sets it when it opens."""
+        """Find the shard that a stage works on, after its inputs were opened: a user's class learns its shard then."""
         inputs = self.inputs(stage)
         if not inputs and structure.parents(stage):  # the stages above a user's class are not opened here
             self.shards[id(stage)] = user_classes.shards_above(structure.walk(stage), run)[id(stage)]
@@ -165,7 +167,7 @@ class Plan:
 
     @cached_property
     def _first(self) -> list[int]:
-        """The index in the order at which the stages above each opened stage begin."""
+        """For each opened stage, the index in ``order`` of the first stage above it."""
         at = {id(stage): i for i, stage in enumerate(self.order)}
         first: list[int] = []
         for i, stage in enumerate(self.order):
@@ -174,9 +176,10 @@ class Plan:
 
     @cached_property
     def keys(self) -> list[int]:
-        """The keys of all cells that there may be, in the order in which the stages are opened.
+        """The possible keys of cells, in the order in which the stages are opened: two for each stage.
 
-        The key of the elements that a stage has put back comes before the place of the stage: they are above it.
+        The first is that of the elements that the stage has put back. The second is the stage's place. The last key of
+        all is that of the elements that the loop has put back.
         """
         stages = ((put_back_key(stage), structure.place_of(stage)) for stage in self.order)
         return [*chain.from_iterable(stages), put_back_key(None)]
@@ -222,12 +225,12 @@ class Plan:
 
     @cached_property
     def untouched(self) -> dict[int, Pipe]:
-        """The stages by place, as they were before a session opened any: not yet used, nor bound to their inputs."""
+        """New copies of the stages by place, which no session has opened or bound to its inputs."""
         return {structure.place_of(stage): stage for stage in structure.walk(structure.unfold(self.graph))}
 
     @cached_property
     def readers_by_position(self) -> dict[int, Pipe]:
-        """The readers of stages that are read by position, and so not opened, by the place of what they read."""
+        """The readers of stages that are read by position, and not opened, by the place of the stage that is read."""
         return {
             structure.place_of(stage): reader
             for reader in self.order
@@ -238,7 +241,7 @@ class Plan:
 
 
 def _watched(stages: Sequence[Pipe]) -> Callable[[], bool]:
-    """Return a function that tells whether stages still have the very attributes, and lists of the length, of now."""
+    """Return a function that returns whether stages still have the same attributes, and lists of the same length."""
 
     def look() -> tuple[list[object], list[object]]:
         attributes: list[dict[str, Any]] = [stage.__dict__ for stage in stages]
@@ -255,7 +258,7 @@ def _watched(stages: Sequence[Pipe]) -> Callable[[], bool]:
 
 
 def in_run(end: Pipe, opened: Sequence[Pipe], run: Run) -> Pipe:
-    """Rewrite an unfolded graph for a run: of the stages that a session opens, some become others.
+    """Return an unfolded graph for a run, in which some of the stages that a session opens have been replaced.
 
     >>> from datapipes.iter import IterableWrapper
     >>> graph = structure.unfold(IterableWrapper("ab").map(str.upper).sharding_filter().batch(2))
@@ -278,7 +281,7 @@ def _settings(run: Run) -> tuple[Any, ...]:
 def put_back_key(stage: Pipe | None) -> int:
     """Return the key of the elements that a stage has put back. None is the loop, which reads the last stage.
 
-    A stage without a place of its own, which was added to the graph, goes by the place of its input.
+    A stage that was added to the graph has no place. Its key follows from the place of its input.
     """
     if stage is None:
         return PutBackCell.key(-1)

@@ -15,7 +15,7 @@ ENDED   at its end, or closed          at its end: ENDED   at its end: ENDED   r
 ======  =============================  ==================  ==================  =======  ======  =======
 
 If a stage cannot start, the call raises: NEW becomes STUCK. ``segment`` calls ``fail``, and ends the session at the end
-of the stream. Without a position, ``go_to`` ends the session.
+of the stream. If ``go_to`` gets no table (None), it ends the session.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _UNITS = 3
 
 
 class _StepChain:
-    """Neighbouring stages of one element at a time, collected until another stage reads the last of them."""
+    """Neighbouring steps, collected until another stage reads the last of them. Then they become one loop."""
 
     __slots__ = ("source", "stages", "steps")
 
@@ -78,7 +78,7 @@ class Session:
         self.asked = False  # whether an element was requested
         self.tells = False  # whether to warn, at the first element, of a position that cannot be saved
         self.on_stop: Callable[[], object] | None = None  # called when the session ends or meets an exception
-        self._refused: tuple[Any, ...] | None = None  # why a forked process starts no stage again
+        self._refused: tuple[Any, ...] | None = None  # the arguments of the ForkedIteration that a forked process gets
         self._generators: dict[int, list[GeneratorType[Any, Any, Any]]] = {}  # by the identity of their stage
         self._iterator: Iterator[Any] = iter(())
 
@@ -133,7 +133,7 @@ class Session:
         plan.sources.begin()
         self.cells.begin(plan)
         self.opened = {}
-        for stream in plan.read_by_key:  # they are part of this run
+        for stream in plan.read_by_key:  # a map-style pipe iterates it by itself, and has to do so in this run
             stream.__dict__["_run"] = self.run
         for stage in plan.order:
             if id(stage) not in plan.shards:
@@ -233,7 +233,7 @@ class Session:
         if saved is None:
             self.phase = SessionPhase.ENDED
         else:
-            self.plan = self.plan.again(self.run)  # with elements in other stages it may be read in another way
+            self.plan = self.plan.again(self.run)  # a plan depends on the stages in which a table has elements
             self.iterator()
 
     def errors(self) -> dict[str, int]:
@@ -248,7 +248,8 @@ class Session:
             for iterator in list(self.run.iterators or ()):
                 closing.callback(iterator.close)  # after the threads that may be reading from it
             cells = dict(self.cells)
-            for place, cell in self.cells.at(self.plan.keys):  # inputs first: one thread may be above another one
+            # Inputs first: the stages above a thread may include another thread.
+            for place, cell in self.cells.at(self.plan.keys):
                 if cell.above is not None:
                     above = self.plan.read_alone(place)
                     places = dict.fromkeys(place for place in map(structure.place_of, above) if place in cells)
@@ -289,9 +290,9 @@ class Session:
         self._stop()
 
     def passes_over(self, error: BaseException | None) -> bool:
-        """Return whether to continue after an error in silence: it stands for a call that is left out.
+        """Return whether to continue after an error without raising it, because it marks a call that is left out.
 
-        A user's class that meets the call again, because it runs again or goes back, raises the error.
+        If a user's class is about to run again, or to go back, it meets the call again: then the error is raised.
         """
         return isinstance(error, LeftOut) and not any(cell.raises_again for cell in self.cells.values())
 
@@ -345,17 +346,18 @@ def segments(session: Session) -> Iterator[Iterator[Any]]:
 
 
 def unbroken(next_part: Callable[[ExitStack], Iterator[Any] | None], closing: ExitStack) -> Iterator[Iterator[Any]]:
-    """Call a function for one part of a stream after the other, until it returns None, and never raise.
+    """Return an iterator over the parts of a stream, for ``itertools.chain``. It never raises.
 
-    ``itertools.chain`` drops a source that raises, and would end there. An exception of the function, such as Ctrl-C,
-    becomes a part that raises it. Then the function is called again.
+    A chain whose source raises is at its end. So if ``next_part`` raises, for example because of Ctrl-C, the next part
+    is one that raises this exception. Then ``next_part`` is called again.
 
     Args:
-        next_part: The function. It gets ``closing`` and may add callbacks to it.
+        next_part: The function that makes a part. It gets ``closing`` and may add callbacks to it. It returns None at
+            the end of the stream.
         closing: Closed at the end, or when the parts are dropped.
     """
     parts = _unbroken(next_part, closing)
-    next(parts)  # from here on a signal finds it within its `try`
+    next(parts)  # enter the `try`, which has to catch every signal from now on
     return parts
 
 
