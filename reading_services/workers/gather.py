@@ -3,9 +3,9 @@
 The order is one element of each worker in turn, whatever their speeds. A worker that has no more elements is passed
 over. The elements that have come from all of them are laid out as one *block*, which is a C iterator.
 
-The position is the position of each worker after the last of its elements that was handed on. Workers send a table with
-some of their frames. In between, elements are counted, and a resumed worker makes them again and drops them. So saving
-sends no frame and is quick.
+The position of the stage consists of the positions of the workers. That of a worker is the last table that it has sent,
+and the number of its elements that were handed on since. A resumed worker makes these elements again and drops them. So
+saving sends no frame and is quick.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from reading_services.workers.worker import EpochStart, Order
 
 T_co = TypeVar("T_co", covariant=True)
 
-_warned: WeakSet[Any] = WeakSet()  # pools whose positions cannot be saved, which the caller knows by a warning
+_warned: WeakSet[Any] = WeakSet()  # pools for which a warning has said that positions cannot be saved
 
 
 @operator
@@ -103,13 +103,13 @@ class Gathered(RemoteGraph[T_co]):
             yield from turns.block(self.in_order)
 
     def _begin(self, turns: RoundRobinCell, run: Run, numbers: set[int]) -> None:
-        """Open the graph in some workers, where their next elements are."""
+        """Open the graph in some workers, at the positions of their next elements."""
         orders = [turns.order(i, run, self.start) if i in numbers else None for i in range(self.makers.count)]
         self.makers.open(orders)
 
     def __len__(self) -> int:
         if self.start is not None and self.start.reset is not None:
-            raise TypeError("what the services in front do in the workers may change how many elements they give")
+            raise TypeError("a service before that of the workers changes their graph, which may change its length")
         return len(self.graph) if self._length_fn is None else self._length_fn(self.graph)
 
     def become(self, other: Gathered[T_co]) -> None:
@@ -130,9 +130,9 @@ class _WorkerProgress:
         self.above: Any = None  # the worker's last table, still packed. None: the start
         self.since = 0  # elements that were handed on after that table
         self.told = 0  # elements that were handed on before it, in this iteration
-        self.began = 0  # elements before the table at which its opening began
+        self.began = 0  # ``told`` at the start of its opening
         self.errors: dict[str, int] = {}  # tolerated errors, by stage
-        self.part: Completion | None = None  # the part of its source that it has read, if it is known
+        self.part: Completion | None = None  # its last completion, if it is known
         self.frame: Items | None = None
         self.left: Iterator[Any] = iter(())  # elements of that frame that are in no block yet
 
@@ -157,7 +157,7 @@ class RoundRobinCell(Cell):
         self._block: Iterator[Any] = iter(())
 
     def order(self, number: int, run: Run, start: EpochStart | None) -> Order | None:
-        """Return the order for a worker to open, or None if it has no more elements. Drop its elements of the block."""
+        """Return the order for a worker to open the graph, or None if it has no more elements. Drop its frame."""
         share = self._shares[number]
         share.frame, share.left, share.began = None, iter(()), share.told
         seed = derive("worker", *run.key, ranks().rank, number)
@@ -168,7 +168,7 @@ class RoundRobinCell(Cell):
         return order if number in self.waiting else None
 
     def survive(self, end: WorkerEnd) -> set[int]:
-        """Note the end of a worker, and return the workers that have to begin again. Raise if it is not allowed."""
+        """Note the end of a worker. Return the workers to open again. Raise its error if no more deaths are allowed."""
         self._deaths.survive(end, [share.began for share in self._shares])
         return set(range(len(self._shares))) if end.number is None or not self._makers.alone else {end.number}
 
@@ -193,7 +193,7 @@ class RoundRobinCell(Cell):
         """Warn that a worker's position cannot be saved."""
         if self._makers not in _warned:
             _warned.add(self._makers)
-            warn(f"{refusal}; until then a resume makes again what this worker has made since its position was known")
+            warn(f"{refusal}; until then a resume makes the elements after this worker's last saved position again")
 
     def count_errors(self, number: int, errors: dict[str, int] | None) -> None:
         """Count the errors that a worker's stages have tolerated so far."""
@@ -222,7 +222,7 @@ class RoundRobinCell(Cell):
             self._deaths.forget()
 
     def failed(self, number: int, frame: Failed, consumed: bool) -> None:
-        """Note an error in place of a worker's next element. Its turn is over if the element is consumed."""
+        """Note an error in place of a worker's next element. A consumed element ends the worker's turn."""
         share = self._shares[number]
         share.pass_on(int(consumed), None if type(frame.above) is str else frame.above)
         while self.waiting[0] != number:
@@ -262,7 +262,7 @@ class RoundRobinCell(Cell):
         return done
 
     def leave_block(self) -> None:
-        """Note the elements of the block that were handed on. The workers make the rest again."""
+        """Note the elements of the block that were handed on, and drop the rest, which the workers make again."""
         handed_on, members = self._length - length_hint(self._block), self._members
         for i, number in enumerate(members):
             rounds, more = divmod(handed_on, len(members))

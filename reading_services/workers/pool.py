@@ -1,10 +1,11 @@
 """The pool of workers of one service, as the main process sees them, wherever they run.
 
-A host (``MemberHost``) only starts workers, carries frames, reports the end of a member as a frame, and ends all
-members. Everything else is here, once: the opening that a frame belongs to, the members to replace, and the thread that
-may speak for this process.
+A member is a worker or the dispatcher. A host (``MemberHost``) only starts members, carries frames, reports the end of
+a member as a frame, and ends all members. Everything else is here, once for all hosts: the opening that a frame belongs
+to, the members to replace, and the lock by which one thread at a time talks to the members.
 
-Every wait has an end: the end of any member wakes it, and so does a thread that leaves the opening or ends the pool.
+No wait lasts for ever: the end of any member wakes the waiting thread, and so does a thread that leaves the opening or
+closes the pool.
 """
 
 from __future__ import annotations
@@ -43,17 +44,17 @@ class MemberHost(ABC):
     """Host of the members of a pool: a worker for each number, and a dispatcher if a part is dispatched."""
 
     members: ClassVar[str]
-    """The members in a word or two."""
+    """The members as errors call them, such as "worker processes"."""
     to_start: ClassVar[float] = 0.0
-    """Seconds that a member may take to start, beside the user's timeout."""
+    """Seconds that a member may take to start, in addition to the user's timeout."""
 
     @abstractmethod
     def start(self, numbers: Collection[int]) -> None:
-        """Start workers, in place of those that have ended. Start the dispatcher first if none runs."""
+        """Start the workers of these numbers, which do not run. Start the dispatcher first if it does not run."""
 
     @abstractmethod
     def send(self, number: int, frame: ToProducer) -> None:
-        """Send a frame without waiting. Drop it if the worker has gone, whose end arrives as a frame."""
+        """Send a frame without waiting. If the worker has ended, drop the frame: its end arrives by ``wait``."""
 
     @abstractmethod
     def wait(self, seconds: float | None) -> list[tuple[Number, ToConsumer]] | None:
@@ -64,15 +65,15 @@ class MemberHost(ABC):
 
     @abstractmethod
     def wake(self) -> None:
-        """Have the thread that waits return at once, or the next one that waits."""
+        """Make the waiting thread return at once. If no thread waits, make the next ``wait`` return at once."""
 
     @abstractmethod
     def was_woken(self) -> None:
-        """Forget ``wake``: no thread waits."""
+        """Undo ``wake`` when no thread waits."""
 
     @abstractmethod
     def give_up_dispatcher(self) -> list[tuple[Number, ToConsumer]]:
-        """Return the last frames of the dispatcher, which a worker cannot reach any more. End it if it still runs."""
+        """Return the last frames of the dispatcher. End it if it still runs: a worker has lost its link with it."""
 
     @abstractmethod
     def stacks_of(self, number: int) -> str:
@@ -142,7 +143,7 @@ class Pool:
         self._ended: set[Number] = set()  # whose ends were handed on, and which have to be replaced
         self._opening = 0
         self._origin = OwnerProcess()
-        self._lock = threading.RLock()  # the collector may end a pool in the thread that waits for it
+        self._lock = threading.RLock()  # the garbage collector may close a pool in the thread that holds the lock
         self._left = self._closed = False
 
     # -- starting and ending -------------------------------------------------------------------------------------------
@@ -195,7 +196,7 @@ class Pool:
         for number in list(numbers):
             self._ends.pop(number, None)
             self._ended.discard(number)
-            if number is not None:  # its frames are of an earlier opening for the next worker of this number
+            if number is not None:  # the next worker of this number goes on counting the openings of this one
                 self._workers[number] = _Member(Consumer(self._workers[number].consumer.opening))
 
     def _running(self) -> list[tuple[int, _Member]]:
@@ -235,7 +236,7 @@ class Pool:
 
     @contextmanager
     def _nobody_waits(self) -> Iterator[None]:
-        """A block in which no thread waits for an element, nor will until the next opening."""
+        """Stop the wait of any thread, and allow no other wait until the next opening. The block holds the lock."""
         self.hurry()
         with self._lock:
             self._place.was_woken()
@@ -287,14 +288,15 @@ class Pool:
         return replace(self._ends.pop(number), has_spoken=any(worker.has_spoken for worker in of))
 
     def _patience(self, asked: list[tuple[int, _Member]], since: float) -> float:
-        """Return the seconds that are left of the timeout, which begins when the workers have started."""
+        """Return the rest of the timeout in seconds. The timeout begins when the workers have started."""
         begun = [since + self._place.to_start if worker.started is None else worker.started for _, worker in asked]
         return max(0.0, max(since, *begun) + (self._timeout or 0) - monotonic())
 
     def _take_all(self, came: Iterable[tuple[Number, ToConsumer]]) -> None:
         for number, frame in came:
             if isinstance(frame, WorkerEnd):
-                if frame.number not in self._ended:  # a worker that could not start has reported its end before
+                # A worker that could not start has sent its end, and its host reports it again.
+                if frame.number not in self._ended:
                     self._ends.setdefault(frame.number, frame)
             elif number is not None:
                 self._take(self._workers[number], frame)

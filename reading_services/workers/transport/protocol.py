@@ -21,13 +21,14 @@ No I/O and no clock: two state machines and a table. The links beside this file 
                                                       Widen          idle
                                                       Close          gone
 
-A producer that cannot start sends WorkerEnd itself. The end of any other producer is noticed by its host, which makes
-the frame: it may follow any other one.
+A producer that cannot start sends WorkerEnd itself. If any other producer ends, its host makes this frame: so WorkerEnd
+may come after any frame.
 
 Each frame names its opening. Frames of an earlier opening may still be under way when the next one begins: the consumer
 drops them, and the producer ignores credit for them. A producer runs ahead of its consumer by its window, which limits
 elements and bytes. The window always allows two frames, so that one can be made while the other is used. A frame has at
-most half of the window's bytes: then the next frames reuse its memory, and new memory costs more than filling it does.
+most half of the window's bytes. Then two frames fit, and the next one reuses the memory of the first one: to allocate
+memory takes longer than to fill it.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class OpenStream:
 
 @dataclass(frozen=True, slots=True)
 class Credit:
-    """Notice that the oldest frame of an opening that was not used up is now used up."""
+    """Notice that the consumer has used up a frame. Frames are used up in the order in which they were sent."""
 
     opening: int
     saves: bool = False
@@ -100,7 +101,7 @@ class Items:
     start: Any = None
     """The table before the first element, in the first frame of an opening that begins there."""
     part: Any = None
-    """The producer's completion, in a frame with a table, if the consumer watches it."""
+    """The producer's completion, in a frame with a table, if the program shows a progress bar."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,11 +161,11 @@ class Window:
     items: int
     """The most elements under way."""
     small: int = 1 << 16
-    """More elements are allowed while all of them together have at most this many bytes."""
+    """More elements than ``items`` are allowed if all elements under way have at most this many bytes."""
     messages: int = 4
-    """More elements are also allowed while fewer frames than this are under way, with ``together`` bytes in all."""
+    """More elements than ``items`` are also allowed if fewer frames than this are under way; see ``together``."""
     together: int = 1 << 22
-    """The most bytes of these frames."""
+    """The most bytes under way if ``messages`` is what allows more elements."""
     most: int = 1 << 24
     """The most bytes under way, half of them in one frame. Two frames are always allowed, however large."""
     seconds: float = 0.002
@@ -239,9 +240,9 @@ class Producer:
             raise ProtocolError("Started after other frames")
         return Started()
 
-    def items(self, count: int, size: int, body: Any, *told: Any) -> Items:
-        """Return the frame for some elements. ``told`` are its further fields, in the order of ``Items``."""
-        frame = Items(self._open_one(), count, size, body, *told)
+    def items(self, count: int, size: int, body: Any, *further: Any) -> Items:
+        """Return the frame for some elements. ``further`` are its other fields, in the order of ``Items``."""
+        frame = Items(self._open_one(), count, size, body, *further)
         self._under_way.append((count, size))
         self._items += count
         self._bytes += size
@@ -283,7 +284,7 @@ class Consumer:
         return OpenStream(self.opening, order)
 
     def receive(self, frame: ToConsumer) -> OfOpening | None:
-        """Return a frame from the producer, or None if it has to be dropped: it belongs to no current opening."""
+        """Return a frame from the producer. Return None for one to drop, because its opening has ended."""
         if isinstance(frame, Started | WorkerEnd):
             return None
         if frame.opening < self.opening or self.stopped:
@@ -313,4 +314,4 @@ class Consumer:
 
     def _not_closed(self) -> None:
         if self.closed:
-            raise ProtocolError("the producer was told to leave")
+            raise ProtocolError("Close was sent to the producer before")

@@ -350,7 +350,7 @@ class TestMistakes:
         producer.receive(consumer.close())
         with pytest.raises(ProtocolError, match="after Close"):
             producer.receive(Close())
-        with pytest.raises(ProtocolError, match="told to leave"):
+        with pytest.raises(ProtocolError, match="Close was sent"):
             consumer.open(None)
 
     def test_nothing_comes_after_the_end(self) -> None:
