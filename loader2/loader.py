@@ -15,10 +15,10 @@ CLOSED   shut down outside an epoch      refused  ends     later  later      bet
 CUT      shut down in mid-epoch          refused  refused  later  later      refused     refused          CUT
 =======  ==============================  =======  =======  =====  =========  ==========  ===============  ========
 
-``opens``: the next epoch, READY. ``stays``: in this epoch; if a seed waits and no state was loaded, it opens the next
-one. ``gives``: an element, RUNNING, or the end, ENDED. ``later``: for the next epoch. ``moves``: opens the given epoch;
-if a state was loaded, only a later one. ``between``: a state without positions. ``loads``: READY for a state with
-positions, otherwise NEW.
+``opens``: opens the next epoch: READY. ``stays``: stays in this epoch. If ``seed`` was called in it and no state was
+loaded, it opens the next epoch instead. ``gives``: gives an element: RUNNING, or meets the end: ENDED. ``later``: takes
+effect in the next epoch. ``moves``: opens the given epoch. If a state was loaded, only a later epoch is opened.
+``between``: returns a state without positions. ``loads``: READY for a state with positions, otherwise NEW.
 """
 
 from __future__ import annotations
@@ -94,8 +94,8 @@ class DataLoader2(Generic[T_co]):
     ends_at_length: bool = False
     """Whether a state that is saved after ``len(dl)`` elements is a state between two epochs.
 
-    Set it for a loop that neither asks for an element after the last one nor calls ``set_epoch``. By default, the
-    resumed loader gives the rest of the saved epoch first, which has no elements.
+    Set it for a loop that takes exactly ``len(dl)`` elements, and does not call ``set_epoch``. By default, such a state
+    is one in mid-epoch: the first epoch of the resumed loader is the rest of the saved one, which has no elements.
     """
 
     state_of_all_ranks: bool = False
@@ -123,7 +123,7 @@ class DataLoader2(Generic[T_co]):
         self._service = ServiceRun(stages, reading_service)
         self._stages = stages_of(stages)
         self._epochs = Epochs(origins=own_generators.origins_of(stages))
-        self._next_epoch: int | None = None  # given by set_epoch() while another one is under way
+        self._next_epoch: int | None = None  # the number that set_epoch() has set for the next epoch
         self._session: Session | None = None  # the position in the epoch under way, or in the last one
         self._loaded: Table | None = None  # the positions at which the session was opened, if a state was loaded
         self._given = CountCell()  # the number of elements of the epoch that were handed on
@@ -171,7 +171,7 @@ class DataLoader2(Generic[T_co]):
         self.valid_iterator_id = 0 if self.valid_iterator_id is None else self.valid_iterator_id + 1
 
     def _position(self) -> Position:
-        """Return the position for the newest iterator at its first element. Until then, the epoch may change."""
+        """Return the position for the newest iterator, at its first element. Before that, the epoch may change."""
         assert self._session is not None  # its iterator was made with one
         return self._session, self._given, self._shown(self._session) or nullcontext()
 
@@ -183,7 +183,7 @@ class DataLoader2(Generic[T_co]):
         self._epochs, self._given, self._next_epoch = epochs.agreed(session.run), CountCell(), None
 
     def _between(self) -> Epochs:
-        """Return the epochs as they are after the epoch under way."""
+        """Return the epochs from which the next epoch follows."""
         return self._epochs if self._next_epoch is None else self._epochs.before(self._next_epoch)
 
     def _shown(self, session: Session) -> Progress | None:
@@ -220,9 +220,10 @@ class DataLoader2(Generic[T_co]):
     def set_epoch(self, epoch: int) -> None:
         """Set the number of the next epoch, as trainers do that count epochs themselves.
 
-        The order of that epoch follows from the seed and the number, whatever came before. Without a seed, only
-        ``epoch`` counts on from the number. An iterator that has handed on no element moves to that epoch. An epoch
-        under way goes on. A loaded epoch goes on, too, unless the number is larger than its own.
+        The order of that epoch follows from the seed and the number, and not from the epochs before. Without a seed,
+        each epoch draws one as usual, and the number only sets ``dl.epoch``. An iterator that has given no element yet
+        moves to that epoch. An epoch that has given elements goes on. An epoch that a state has loaded goes on, too,
+        unless the number is larger than its own.
 
         Args:
             epoch: The number of the epoch, from 0.

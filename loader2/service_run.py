@@ -8,10 +8,11 @@ STARTING  ``initialize()`` has not returned    asks     starts  resets  tolerate
 STARTED   ``initialize()`` has returned        graph    opens   resets  ends
 ========  ===================================  =======  ======  ======  =========
 
-``asks``: the service for a graph of the right length. ``starts``: calls ``initialize()`` or ``restore()``, then opens.
-``resets``: ends a checkpointable service, which is NEW again; not for ``load(None)``, nor for the state that it has.
-``tolerates``: ignores an AttributeError, because the service may lack what ``initialize()`` sets. A loader without a
-service has the same phases.
+``asks``: calls the service's ``planned()``. ``starts``: calls ``initialize()`` or ``restore()``, then opens. ``keeps``:
+keeps the state for ``restore()``. ``resets``: does the same, and ends a checkpointable service, which is NEW again. But
+the service goes on if the state is None, or is the service's state already. ``ends``: calls ``finalize_iteration()``
+and ``finalize()``. ``tolerates``: does the same, and ignores an AttributeError, because the service may lack attributes
+that ``initialize()`` sets. A loader without a service has the same phases.
 """
 
 from __future__ import annotations
@@ -47,17 +48,17 @@ class ServiceRun:
         self.service = own_copy(service)
         self.phase = ServicePhase.NEW
         self.sources = SourceFingerprints(graph)
-        self.foreign: Iterator[Any] | None = None  # over the iterable that the service returned in place of a graph
-        self._saved: bytes | None = None  # loaded, and not yet given to the service
+        self.foreign: Iterator[Any] | None = None  # over an iterable, if the service returned one that is no graph
+        self._saved: bytes | None = None  # the service's state that was loaded, until the service gets it
         self._original: tuple[Any, Any] | None = None  # graph and checkpointable service before initialize()
         self._warns = True  # whether the next session warns of a position that cannot be saved
         if isinstance(self.service, ReadingServiceInterface):
             self.service.check(graph)
-        # It raises if the graph can never be opened. Sessions use this plan, or the previous one, while it is right.
+        # A graph with hubs that can never be opened raises here. Sessions use the last plan for as long as it is right.
         self._plan = Plan(graph, Run(seed=0), {}) if structure.has_hubs(stages) else None
 
     def planned(self) -> Any:
-        """Return a graph as long as the one that the service makes."""
+        """Return a graph with the length of the graph that the service makes."""
         if self.phase is ServicePhase.STARTED or not isinstance(self.service, ReadingServiceInterface):
             return self.graph
         return self.service.planned(self.graph)

@@ -132,7 +132,7 @@ class Dispatcher(ProducerLoop):
             self._links.send(number, worker.producer.end())
         else:
             worker.share = share
-        if self._session is None and {*self._absent, *self._with_shares()} >= set(share.order.crowd):
+        if self._session is None and {*self._absent, *self._with_shares()} >= set(share.order.participants):
             self._begin()
 
     def _next_opening(self, key: int, asked_by: int) -> None:

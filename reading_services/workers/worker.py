@@ -1,9 +1,10 @@
 """The worker loop: it makes the elements of a graph for a consumer, as far ahead as its window allows.
 
 The loop waits only when it has nothing to do: for a frame that opens a run, or for credit. Elements travel in chunks,
-one chunk a frame. A chunk has as many elements as are made in two milliseconds, or in four if they are few, or as the
-link allows: slow elements leave at once, and quick ones share the cost of a frame. If the next element takes long, the
-elements before it are sent within 0.1 s (``ChunkWatch``), without a table.
+and each frame carries one chunk. A chunk has the elements that are made in two milliseconds, or in four if these are
+fewer than ``_FEW``, but no more than the window allows. So slow elements are sent at once, and fast elements share the
+cost of a frame. If an element takes long, the elements before it are sent within 0.1 s and without a table
+(``ChunkWatch``).
 
 A snapshot travels with a chunk as long as the snapshot budget allows it. A position between two snapshots is a snapshot
 and the number of elements since. A table with large buffers, such as a buffer of pictures, would take a multiple of its
@@ -42,7 +43,7 @@ from reading_services.workers.transport.protocol import Credit, OpenStream, Prod
 from reading_services.workers.worker_checks import note_unsendable
 
 _LARGEST = 4096  # elements in a chunk
-_FEW = 64  # elements in a chunk; smaller chunks may take twice as long: large ones overflow the processor's cache
+_FEW = 64  # elements; a smaller chunk may take twice as long. Larger chunks would overflow the processor's cache
 _SMALL = 1 << 12  # bytes of a table that costs next to nothing to send
 _LARGE = 1 << 20  # bytes of a buffer that is sent only if the consumer saves positions
 
@@ -71,10 +72,10 @@ class Order:
     """Seed of the global random number generators. It differs between all workers of all ranks."""
     key: int = 0
     """Number of the opening, the same for all workers."""
-    crowd: tuple[int, ...] = ()
+    participants: tuple[int, ...] = ()
     """Numbers of the workers that take part in the opening."""
     watch: WatchOrder | None = None
-    """How to make elements one by one and record the calls, after a worker has died here. None: not at all."""
+    """Order to make elements one by one and to record the calls, after a worker has died here. None: do neither."""
     dealing: WatchOrder | None = None
     """The same for the dispatcher, by the number of elements dealt since the start of the epoch."""
     saves: bool = False
@@ -139,7 +140,7 @@ class PoolSpec:
     dispatched: Pipe | None = None
     """The part of the graph that the dispatcher runs for all workers."""
     environment: Mapping[str, str] = field(default_factory=current_switches)
-    """Settings by environment variable. A fork server or another machine lacks those that were set after its start."""
+    """Environment variables of the library. A fork server, or another machine, started before some of them were set."""
 
     @property
     def worker_job(self) -> tuple[Any, ...]:
@@ -154,8 +155,8 @@ class PoolSpec:
 
 def numbered(orders: Sequence[Order | None], key: int) -> list[Order | None]:
     """Return the orders of one opening with its number and the numbers of the workers that take part."""
-    crowd = tuple(number for number, order in enumerate(orders) if order is not None)
-    return [None if order is None else replace(order, key=key, crowd=crowd) for order in orders]
+    numbers = tuple(number for number, order in enumerate(orders) if order is not None)
+    return [None if order is None else replace(order, key=key, participants=numbers) for order in orders]
 
 
 Packing: TypeAlias = Callable[[list[Any]], tuple[Any, int]]
@@ -291,7 +292,7 @@ class ProducerLoop:
 
 
 def _reads_dealt_elements_twice(plan: Plan) -> bool:
-    """Return whether a resume in mid-epoch would read dispatched elements twice: once for a detached hub."""
+    """Return whether a detached hub reads dispatched elements. A resume in mid-epoch would read them a second time."""
     hubs = plan.detached_hubs()
     return any(getattr(type(stage), "is_dealt", False) for hub in hubs for stage in structure.walk(hub))
 
@@ -362,7 +363,7 @@ class WorkerLoop(ProducerLoop):
             self._made += 1
 
     def _make(self, room: int) -> None:
-        """Make a chunk of up to ``room`` elements, and send it, and after it the error or the end that it met."""
+        """Make a chunk of up to ``room`` elements and send it, and then the error or the end that comes after it."""
         if (session := self._session) is None:
             raise ProtocolError("elements are asked for, and nothing is open")
         chunk: list[Any] = []
@@ -391,7 +392,7 @@ class WorkerLoop(ProducerLoop):
         if not there:
             return 0
         packed = self._packed(there)
-        if isinstance(packed, Exception):  # one element cannot be sent, and the loop will raise that: send those before
+        if isinstance(packed, Exception):  # an element cannot be sent, which the loop will raise: send those before it
             there = list(takewhile(lambda element: not isinstance(self._packed([element]), Exception), there))
             if not there:
                 return None
@@ -400,10 +401,10 @@ class WorkerLoop(ProducerLoop):
         del chunk[: (count := len(there))]
         there.clear()
         # The counts of errors include those of the elements under way. The next frame brings them.
-        told = None, None, self._start, None
+        further = None, None, self._start, None
         self._start = None
         self._average = max(size // count, 1)
-        self._link.send(self._producer.items(count, size, body, *told))
+        self._link.send(self._producer.items(count, size, body, *further))
         self._made += count
         self._making.record.made(count)
         return count
@@ -436,9 +437,9 @@ class WorkerLoop(ProducerLoop):
         elif self._is_first:
             position = session.problem()  # tell at once that nothing can be saved: this costs less than a snapshot
         part = None if position is None or self._share is None else self._share.part()
-        told = position, self._errors(), self._start, part
+        further = position, self._errors(), self._start, part
         self._is_first, self._start = False, None
-        self._link.send(self._producer.items(count, size, body, *told))
+        self._link.send(self._producer.items(count, size, body, *further))
         if looked:
             is_large = isinstance(position, LazyPickle) and len(position.data) > _SMALL
             self._looking.took((perf_counter() if is_large else looked) - started)
