@@ -149,7 +149,7 @@ class _FrameNotes(RemoteTraceback):
         self.is_stray_stop = _is_stray_stop(error)
 
 
-def told_of(error: Exception) -> Exception:
+def with_text_traceback(error: Exception) -> Exception:
     """Return a copy of an exception, to be kept and raised later. It has the traceback as text.
 
     The frames would refer to their callers, and so to the iterator that keeps the copy. On Python 3.13 the frame of a

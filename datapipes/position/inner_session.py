@@ -18,7 +18,7 @@ from datapipes.elements.streams import StreamWrapper
 from datapipes.errors import StateError, UnsavableElement
 from datapipes.position.cells import Cell, Counted, Table, count, fields, table
 from datapipes.position.opening import Opening
-from datapipes.position.position_history import SnapshotBudget, told
+from datapipes.position.position_history import SnapshotBudget, error_text
 from datapipes.position.session import Session, segment
 
 
@@ -86,7 +86,7 @@ class InnerSessionCell(Cell):
         try:
             self._known, self._since, self._is_known = session.table(), 0, True
         except Exception as error:  # for example of a user's state_dict(): it is raised only if the position is saved
-            self._refusal = told(error)
+            self._refusal = error_text(error)
         self._looking.took(perf_counter() - started)
 
     def leave(self) -> bool:

@@ -27,7 +27,8 @@ T = TypeVar("T")
 
 _SHARE: Final = 0.05
 """The share of the time spent on making elements that snapshots may take."""
-_TOLD: Final = "told"
+_TEXT: Final = "saved_text"
+"""The attribute of a loaded exception with the text of the exception that was saved first."""
 _UNKNOWN: Final = 1e-4
 """The assumed price of the first snapshot, in seconds."""
 
@@ -88,7 +89,7 @@ class PositionHistory(Generic[T]):
             self.mark(upto, look(), handed_on)
             self.refusal = None
         except Exception as error:  # for example of a user's state_dict()
-            self.refusal = told(error)
+            self.refusal = error_text(error)
         finally:
             looking.took(perf_counter() - started)
         return self.refusal is None
@@ -128,7 +129,7 @@ def saved_waiting(cell: Cell, waiting: Iterable[Any]) -> bytes | None:
     An exception that has consumed no element is left out.
     """
     kept = (each for each in waiting if not isinstance(each, BaseException) or consumes_element(each))
-    saved = [["lost", told(each)] if isinstance(each, BaseException) else each for each in kept]
+    saved = [["lost", error_text(each)] if isinstance(each, BaseException) else each for each in kept]
     return cell.encode(saved) if saved else None
 
 
@@ -144,17 +145,17 @@ def loaded_waiting(cell: Cell, saved: Any, *kinds: str) -> Iterator[tuple[str, A
                 raise StateError(f"ahead: expected an error or one of {kinds}, found {entry!r:.80}")
 
 
-def told(error: BaseException) -> str:
+def error_text(error: BaseException) -> str:
     """Return the text by which a waiting exception is saved. A loaded exception keeps the text of the first one."""
-    text: str = vars(error).get(_TOLD, f"{type(error).__name__}: {error}")
+    text: str = vars(error).get(_TEXT, f"{type(error).__name__}: {error}")
     return text
 
 
 def lost(cell: Cell, text: str) -> Loader2Error:
-    """Return the error for a text that ``told`` made. The error of a call that was left out stays a LeftOut."""
+    """Return the error for a text that ``error_text`` made. The error of a call that was left out stays a LeftOut."""
     if text.startswith(f"{LeftOut.__name__}: "):
         error: Loader2Error = LeftOut(f"{text:.500}")
     else:
         error = GraphError(f"{cell.label} met an error before its position was saved: {text:.500}")
-    vars(error)[_TOLD] = text
+    vars(error)[_TEXT] = text
     return error

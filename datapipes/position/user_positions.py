@@ -25,7 +25,7 @@ from datapipes.elements import decode, encode
 from datapipes.elements.streams import rewound
 from datapipes.errors import StateError, UnsavableElement, consumes_element
 from datapipes.position.cells import AT_START, Cell, CountCell, Counted, count, fields, skip, without_errors
-from datapipes.position.error_notes import told_of
+from datapipes.position.error_notes import with_text_traceback
 from datapipes.position.own_generators import States, packed, unpacked
 from datapipes.position.plain_values import plain_values, warn_of_changes
 from datapipes.position.position_history import Lost, loaded_waiting, saved_waiting
@@ -331,7 +331,7 @@ class _Input:
         for each in again:
             keep(each)
             if type(each) is Lost:
-                raise told_of(each.error)
+                raise with_text_traceback(each.error)
             yield each
             if hold is not None:
                 forget()
@@ -345,7 +345,7 @@ class _Input:
                     hold()
         except Exception as error:
             if hold is None and consumes_element(error):
-                keep(Lost(told_of(error)))
+                keep(Lost(with_text_traceback(error)))
             raise
 
     def save(self, cell: Cell) -> bytes | None:

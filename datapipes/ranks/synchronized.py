@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from datapipes.errors import GraphError, PrefetchTimeoutError, RanksDiffer, RanksError, StateError, UnevenRanks
 from datapipes.position.cells import Cell, Counted, Table, count, fields, table
-from datapipes.position.position_history import lost, told
+from datapipes.position.position_history import error_text, lost
 from datapipes.position.session import Session
 from datapipes.ranks.blocks import ReadAheadBuffer
 from datapipes.ranks.exchange import Exchange, connected
@@ -270,7 +270,7 @@ class RankCell(Cell):
             "since": since if known else blocks.since,
             "lap": [lap, blocks.end, inside] if lap else None,
             "ahead": None if known else self.encode([*self._left(), *blocks.ahead]),
-            "lost": None if known or blocks.error is None else told(blocks.error),
+            "lost": None if known or blocks.error is None else error_text(blocks.error),
         }
 
     def load(self, saved: Any) -> None:

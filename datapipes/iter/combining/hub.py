@@ -32,10 +32,10 @@ from datapipes.iter.combining.spill import BufferBounds, SpillQueue
 from datapipes.messages.warnings import warn
 from datapipes.operator_support.checks import needs, needs_count
 from datapipes.position.cells import Cell, count, fields
-from datapipes.position.error_notes import told_of
+from datapipes.position.error_notes import with_text_traceback
 from datapipes.position.forks import give_back, tell_of_forks
 from datapipes.position.opening import Opening
-from datapipes.position.position_history import Lost, lost, told
+from datapipes.position.position_history import Lost, error_text, lost
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -232,7 +232,7 @@ class HubCell(Cell):
             return None
         elements = [[place, [x for x in queue if type(x) is not Lost]] for place, queue in waiting.items()]
         errors = [
-            [place, at, told(x.error)]
+            [place, at, error_text(x.error)]
             for place, queue in waiting.items()
             for at, x in enumerate(queue)
             if type(x) is Lost
@@ -272,4 +272,4 @@ def _entry(entry: object, *kinds: type) -> Any:
 
 def _again(error: BaseException) -> Any:
     """Return a copy of an error to raise for another child, perhaps much later. An interruption stays one."""
-    return told_of(error) if isinstance(error, Exception) else copy(error)
+    return with_text_traceback(error) if isinstance(error, Exception) else copy(error)

@@ -18,10 +18,10 @@ from datapipes.position.cells import Cell
 from datapipes.position.position_history import (
     PositionHistory,
     SnapshotBudget,
+    error_text,
     loaded_waiting,
     lost,
     saved_waiting,
-    told,
 )
 from tests.datapipes.position.silent_at_times import SilentAtTimes
 
@@ -164,7 +164,7 @@ def test_a_look_that_fails_is_an_error_only_when_somebody_saves(error: Exception
     where: PositionHistory[None] = PositionHistory()
     assert not where.made(1.0, 1, 0, look, must=True)
     assert where.after(1) == (None, 1)
-    assert where.refusal == told(error)
+    assert where.refusal == error_text(error)
     assert where.made(1.0, 1, 0, lambda: None, must=True)
     assert where.refusal is None
 
@@ -203,5 +203,5 @@ def test_what_waits_is_checked_when_it_is_loaded() -> None:
 
 
 def test_an_error_that_is_saved_twice_is_told_as_it_was() -> None:
-    again = lost(CELL, told(ValueError("no row 3")))
-    assert told(lost(CELL, told(again))) == told(again) == "ValueError: no row 3"
+    again = lost(CELL, error_text(ValueError("no row 3")))
+    assert error_text(lost(CELL, error_text(again))) == error_text(again) == "ValueError: no row 3"
