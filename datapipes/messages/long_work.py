@@ -49,13 +49,13 @@ class LongWork:
         self._every = every
         self._of = of
         self._done = 0
-        self._began = self._told = monotonic()
+        self._began = self._last_line = monotonic()
 
     def add(self, count: int) -> None:
         """Count this many bytes, or characters, as done."""
         self._done += count
-        if (now := monotonic()) - self._told >= self._every:
-            self._told = now
+        if (now := monotonic()) - self._last_line >= self._every:
+            self._last_line = now
             if sys.stderr is not None:  # if it is None, ``print`` would write to standard output
                 print(self._line(now - self._began), file=sys.stderr, flush=True)
 
@@ -79,7 +79,7 @@ def long_work(doing: str, name: object, of: int | None = None) -> LongWork | Non
         raise BadArgument(f"{SHOW_WORK}={every!r}: expected seconds, 0 or more") from None
 
 
-def told(doing: str, name: object, pieces: Iterable[T]) -> Iterator[T]:
+def with_progress(doing: str, name: object, pieces: Iterable[T]) -> Iterator[T]:
     """Yield the pieces of a file, and print the progress if ``show_work`` is on."""
     work = long_work(doing, name)
     return iter(pieces) if work is None else _counted(pieces, work)

@@ -19,7 +19,7 @@ from typing import Any
 from datapipes.elements.streams import can_seek
 from datapipes.errors import BadArgumentType, HashMismatch
 from datapipes.iter.files.atomic import replacing
-from datapipes.messages.long_work import told
+from datapipes.messages.long_work import with_progress
 from datapipes.messages.short import shortened
 
 _SIZE = 1 << 20  # bytes or characters
@@ -69,7 +69,7 @@ def _read(read: Callable[[int], Any]) -> Iterator[Any]:
 def put(path: str, mode: str, data: Any, hashed: Hashed | None = None) -> None:
     """Write data to a file, completely or not at all; text as UTF-8. Check the expected hash, if there is one."""
     with replacing(path, mode, None if "b" in mode else "utf-8") as file, pieces_of(data) as pieces:
-        for piece in told("saving", path, _fitting(pieces, path, mode)):
+        for piece in with_progress("saving", path, _fitting(pieces, path, mode)):
             if hashed is not None:
                 hashed.update(piece)
             file.write(piece)

@@ -10,7 +10,7 @@ from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.elements.streams import StreamWrapper, can_seek
 from datapipes.errors import BadArgumentType
 from datapipes.iter.files.contents import HASH_TYPES, Hashed, pair_of, pieces_of
-from datapipes.messages.long_work import told
+from datapipes.messages.long_work import with_progress
 from datapipes.messages.short import shortened
 from datapipes.operator_support.checks import needs, same_length
 from datapipes.position.on_error import Tolerant
@@ -71,7 +71,7 @@ class HashChecker(Tolerant, IterDataPipe[tuple[str, Any]]):
         kept = None if again or not self.rewind else tempfile.SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115 - handed on
         try:
             with pieces_of(stream) as pieces:
-                for piece in told("hashing", name, pieces):
+                for piece in with_progress("hashing", name, pieces):
                     if isinstance(piece, str):
                         raise BadArgumentType(f"check_hash() hashes bytes: open {shortened(name)} in mode 'rb'")
                     hashed.update(piece)

@@ -23,7 +23,7 @@ from datapipes.iter.caching.on_disk.listfile import list_of, needs_listable, rea
 from datapipes.iter.files.contents import Hashed, pair_of, pieces_of, put
 from datapipes.iter.files.locks import let_go, lock_of, locked, sweep
 from datapipes.iter.files.saving import writing_mode
-from datapipes.messages.long_work import told
+from datapipes.messages.long_work import with_progress
 from datapipes.messages.short import shortened
 from datapipes.messages.where import where
 from datapipes.position.on_error import ToleratedErrors
@@ -103,7 +103,7 @@ class Production:
             if self._holder.hash_dict is not None:
                 hashed = Hashed(path, self._holder.hash_dict, self._holder.hash_type)
                 with open(path, "rb") as file, pieces_of(file) as pieces:
-                    for piece in told("hashing", path, pieces):
+                    for piece in with_progress("hashing", path, pieces):
                         hashed.update(piece)
                 hashed.must_match()
         except (FileNotFoundError, NotADirectoryError, HashMismatch):
