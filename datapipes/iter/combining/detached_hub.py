@@ -39,7 +39,7 @@ class DetachedHubCell(Cell):
         self._session: Session | None = None
         self._elements: Iterator[Any] = iter(())
         self._loaded: Table | None = None
-        self._told: dict[int, ReaderProgress] = {}
+        self._progress: dict[int, ReaderProgress] = {}
 
     def opened(self, hub: Hub, at: Opening) -> HubCell:
         """Return the queues, with an entry for each reader."""
@@ -58,32 +58,32 @@ class DetachedHubCell(Cell):
 
     def progress_of(self, place: int, elements: Iterator[Any]) -> ReaderProgress:
         """Return the progress of the reader at a place in another session, which takes ``elements`` from now on."""
-        told = self._told.setdefault(place, ReaderProgress())
-        told.elements = elements
-        return told
+        progress = self._progress.setdefault(place, ReaderProgress())
+        progress.elements = elements
+        return progress
 
     def restart_readers(self, places: set[int]) -> None:
         """Prepare readers for a replay: the generators at these places ended with an error and will be run again."""
-        for place in places & self._told.keys():
-            self._told[place].pass_over()
+        for place in places & self._progress.keys():
+            self._progress[place].pass_over()
 
     def in_step(self) -> bool:
         return self.queues.in_step()
 
     def save(self) -> dict[str, Any]:
         inside = self._loaded if self._session is None else self._session.table()
-        told = [[place, told.given, list(told.errors), told.raised] for place, told in self._told.items()]
-        return {"waiting": self.queues.save(), "inside": inside, "told": told}
+        readers = [[place, each.given, list(each.errors), each.raised] for place, each in self._progress.items()]
+        return {"waiting": self.queues.save(), "inside": inside, "told": readers}
 
     def load(self, saved: Any) -> None:
-        waiting, inside, told = fields(saved, "waiting", "inside", "told")
+        waiting, inside, readers = fields(saved, "waiting", "inside", "told")
         self._loaded = table(inside)
-        if type(told) is not list or not all(type(entry) is list and len(entry) == 4 for entry in told):
-            raise StateError(f"told: expected [place, given, errors, raised] for each reader, found {told!r:.80}")
-        for place, given, errors, raised in told:
+        if type(readers) is not list or not all(type(entry) is list and len(entry) == 4 for entry in readers):
+            raise StateError(f"told: expected [place, given, errors, raised] for each reader, found {readers!r:.80}")
+        for place, given, errors, raised in readers:
             if type(errors) is not list:
                 raise StateError(f"told: expected a list of counts, found {errors!r:.80}")
-            one = self._told[count(place, "told")] = ReaderProgress()
+            one = self._progress[count(place, "told")] = ReaderProgress()
             one.given, one.raised = count(given, "told"), count(raised, "told")
             one.errors = [count(error, "told", most=one.given) for error in errors]
         self.queues.stage = self.stage
@@ -121,44 +121,44 @@ class ReaderCell(Cell):
         self._ahead = 0  # number of elements taken from the repeating session
         self._raised = 0
 
-    def along(self, child: Child[Any], at: Opening, told: ReaderProgress) -> Iterator[Any]:
+    def along(self, child: Child[Any], at: Opening, progress: ReaderProgress) -> Iterator[Any]:
         """Yield the elements of a child from this position on: first those given before, then new ones."""
         while True:
-            if self._errors < len(told.errors) and told.errors[self._errors] == self._given:
+            if self._errors < len(progress.errors) and progress.errors[self._errors] == self._given:
                 self._errors += 1
                 self._raise_again(child, at)
-            if self._given < told.given:
-                element = self._told_before(child, at, told)
+            if self._given < progress.given:
+                element = self._given_before(child, at, progress)
             else:
                 self._let_go()
                 try:
-                    for element in told.elements:  # noqa: B007  # used below: a signal may arrive right after next() returns
-                        told.given += 1
+                    for element in progress.elements:  # noqa: B007  # used below: a signal may arrive right after next() returns
+                        progress.given += 1
                         break
                     else:
                         return
                 except Exception as error:
                     if consumes_element(error):
-                        told.errors.append(told.given)
-                        told.raised += 1
+                        progress.errors.append(progress.given)
+                        progress.raised += 1
                         self._errors += 1
                     raise
             self._given += 1
             yield element
 
-    def _told_before(self, child: Child[Any], at: Opening, told: ReaderProgress) -> Any:
+    def _given_before(self, child: Child[Any], at: Opening, progress: ReaderProgress) -> Any:
         self._open_again(child, at)
         while True:
             try:
                 element = next(self._elements, _END)
             except Exception as error:
                 self._raised += consumes_element(error)
-                if self._raised > told.raised or not consumes_element(error):
+                if self._raised > progress.raised or not consumes_element(error):
                     raise
                 continue
             if element is _END:
                 raise StateError(
-                    f"{self.label}: the stages above were run again and gave {told.given - self._ahead} elements "
+                    f"{self.label}: the stages above were run again and gave {progress.given - self._ahead} elements "
                     "less than before; a source that can be read only once cannot be replayed"
                 )
             self._ahead += 1
