@@ -20,10 +20,10 @@ def renamed(**new_names: str) -> Callable[[C], C]:
 
     >>> import warnings
     >>> from datapipes.iter import IterableWrapper
-    >>> with warnings.catch_warnings(record=True, action="always") as told:
+    >>> with warnings.catch_warnings(record=True, action="always") as caught:
     ...     IterableWrapper([[1, 2], [3]]).pack(length=3)
     IterableWrapper([[1, 2], [3]]).pack(3)
-    >>> print(told[0].message)
+    >>> print(caught[0].message)
     pack(length=...) is an older name, which will be given up: write pack(size=...)
     """
 

@@ -298,10 +298,10 @@ class LawBroken(Loader2Error, AssertionError):
         remedy: str,
     ) -> None:
         self.law, self.graph, self.where, self.expected, self.came = law, graph, where, expected, came
-        told = {"graph": graph, "where": where}
+        facts = {"graph": graph, "where": where}
         if expected != came:
-            told |= {"expected": expected, "came": came}
-        lines = (f"\n  {name}: {text}" for name, text in (told | {"what to do": remedy}).items())
+            facts |= {"expected": expected, "came": came}
+        lines = (f"\n  {name}: {text}" for name, text in (facts | {"what to do": remedy}).items())
         super().__init__(f"{subject} breaks the law {law!r}: {says}{''.join(lines)}")
 
 

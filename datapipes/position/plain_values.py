@@ -33,11 +33,11 @@ def plain_values(stage: structure.Pipe) -> dict[str, Any]:
 
 def warn_of_changes(stage: structure.Pipe, before: dict[str, Any]) -> None:
     """Warn, once for each class and attribute, of a plain value that the class has changed while it was iterated."""
-    held, told = structure.attributes(stage), _told(type(stage))
+    held, known = structure.attributes(stage), _warned_of(type(stage))
     for name, value in before.items():
         now = held.get(name)
-        if now is not value and now != value and type(now) in _PLAIN and name not in told:
-            told.add(name)
+        if now is not value and now != value and type(now) in _PLAIN and name not in known:
+            known.add(name)
             warn(
                 f"{printed(stage)} has changed .{name} from {value!r:.40} to {now!r:.40} while it was iterated, and "
                 f"the next epoch starts from {value!r:.40} again, as the constructor left it: set it in "
@@ -46,6 +46,6 @@ def warn_of_changes(stage: structure.Pipe, before: dict[str, Any]) -> None:
 
 
 @of_class
-def _told(cls: type) -> set[str]:
+def _warned_of(cls: type) -> set[str]:
     """Return the set of a class's attributes that were warned of. It grows."""
     return set()

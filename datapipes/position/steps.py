@@ -142,9 +142,9 @@ def _compiled(kinds: tuple[tuple[StepKind, bool], ...], grouped: bool) -> Callab
     lines += [f"    faults[{i}].finish()" for i, (_, tolerant) in enumerate(kinds) if tolerant]
     lines += ["    yield from groups.rest()"] if grouped else []
     text = "\n".join(lines) + "\n"
-    told = [f"{kind} with on_error" if tolerant else kind for kind, tolerant in kinds[:8]]
+    shown = [f"{kind} with on_error" if tolerant else kind for kind, tolerant in kinds[:8]]
     more = [f"{len(kinds) - 8} more"] * (len(kinds) > 8) + ["batch"] * grouped
-    name = f"<loop of stages: {', '.join([*told, *more])}, #{len(_OWNERS)}>"  # linecache needs a unique name
+    name = f"<loop of stages: {', '.join([*shown, *more])}, #{len(_OWNERS)}>"  # linecache needs a unique name
     linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)  # tracebacks show the lines
     scope: dict[str, Any] = {"rows_of": rows_of, "partial": partial, "SKIP": SKIP}
     exec(compile(text, name, "exec"), scope)

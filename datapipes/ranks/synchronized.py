@@ -229,8 +229,8 @@ class RankCell(Cell):
         if verdict["promised"] and not verdict["finished"]:
             exchange.update(self._report(exchange, finished=True))
             verdict = exchange.wait(itemgetter("finished"), self._given, self.timeout)
-        is_told, self._finished = self._finished, True
-        if self._given > verdict["total"] and not is_told:
+        is_reported, self._finished = self._finished, True
+        if self._given > verdict["total"] and not is_reported:
             raise RanksDiffer(
                 f"this rank has handed on {self._given} elements, and other ranks have only {verdict['total']}: errors "
                 "cost them elements that they had announced; for equal steps on all ranks, end at the first error"

@@ -84,7 +84,7 @@ class RankInfo:
         return _apart(store)
 
 
-_told = RankInfo()
+_received = RankInfo()
 """The rank that started this process, if this process received it with a graph."""
 
 
@@ -95,7 +95,7 @@ def ranks() -> RankInfo:
     1
     """
     if not dist.is_available() or _dist.group.WORLD is None:  # not is_initialized(): tests replace it
-        return _told
+        return _received
     store = _dist.distributed_c10d._get_default_store()
     while isinstance(store, _dist.PrefixStore):
         store = store.underlying_store
@@ -113,12 +113,12 @@ def telling(reduced: tuple[Any, ...]) -> tuple[Any, ...]:
     if get_spawning_popen() is None or (here := ranks()).world == 1:
         return reduced
     make, arguments, *rest = reduced
-    return _make_told, (here, make, arguments), *rest
+    return _make_in_rank, (here, make, arguments), *rest
 
 
-def _make_told(ranks: RankInfo, make: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
-    global _told
-    _told = ranks
+def _make_in_rank(ranks: RankInfo, make: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+    global _received
+    _received = ranks
     return make(*arguments)
 
 

@@ -319,8 +319,8 @@ def _abandoned(loader: DataLoader2[Any], faults: int) -> None:
 
 def _named(error: BaseException) -> str:
     """Return an exception as text. For one that a state saved for a child of a fork, return that one's text."""
-    told = str(error).partition(" before its position was saved: ")[2] if isinstance(error, GraphError) else ""
-    return told or f"{type(error).__name__}: {error}"
+    saved = str(error).partition(" before its position was saved: ")[2] if isinstance(error, GraphError) else ""
+    return saved or f"{type(error).__name__}: {error}"
 
 
 def _faults(events: list[Event]) -> int:
@@ -337,8 +337,8 @@ def _must_be_noted(error: BaseException) -> None:
         known = any(element in line for line in on) or "  after it had given " in notes[0]  # the note of a user's class
         must(known, f"{error!r}: the note does not show the element: {notes[0]}")
         frames = [frame.name for frame in extract_tb(error.__traceback__)]
-        told = ", in _raise_" in str(error.__cause__)  # an exception of another process has its traceback as text
+        in_text = ", in _raise_" in str(error.__cause__)  # an exception of another process has its traceback as text
         must(
-            frames[-1].startswith("_raise_") or told,
+            frames[-1].startswith("_raise_") or in_text,
             f"{error!r}: the traceback does not lead to the line that raised it: {frames}",
         )

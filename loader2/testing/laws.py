@@ -108,7 +108,7 @@ def check(specimen: Specimen, laws: Iterable[str] = LAWS) -> None:
         if name not in known:
             raise BadArgument(f"there is no law {name!r} here; the laws are {', '.join(map(repr, known))}")
         if broken := _tried(specimen, name):
-            raise _told(specimen, name, broken) from (None if isinstance(broken, Broken) else broken)
+            raise _error_of(specimen, name, broken) from (None if isinstance(broken, Broken) else broken)
 
 
 def _tried(specimen: Specimen, name: str) -> Exception | None:
@@ -129,7 +129,7 @@ def _let_go(error: BaseException | None) -> None:
         error = error.__cause__ or error.__context__
 
 
-def _told(specimen: Specimen, name: str, broken: Exception) -> LawBroken:
+def _error_of(specimen: Specimen, name: str, broken: Exception) -> LawBroken:
     """Return the error for a broken law, on the shortest source that shows it."""
     plain = Tap()
     specimen.build(plain)

@@ -32,8 +32,8 @@ class Ranked(ReadingServiceInterface):
 
     def initialize_iteration(self, seed_generator: Any, iter_reset_fn: ResetFn | None = None) -> ResetFn | None:
         seed_generator.spawn(self.rank, inplace=True)
-        group._told = RankInfo(self.rank)
+        group._received = RankInfo(self.rank)
         return iter_reset_fn
 
     def finalize(self) -> None:
-        group._told = RankInfo()
+        group._received = RankInfo()

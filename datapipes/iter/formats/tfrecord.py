@@ -356,10 +356,10 @@ def example(payload: bytes, spec: Spec | None) -> dict[str, Any]:
         return {**context, **lists}
     if missing := sorted(set(spec) - set(context) - set(lists)):
         raise ValueError(f"missing some required keys: {missing}")
-    return {key: _as_told(key, context.get(key, lists.get(key)), *spec[key]) for key in spec}
+    return {key: _by_spec(key, context.get(key, lists.get(key)), *spec[key]) for key in spec}
 
 
-def _as_told(key: str, value: Any, shape: tuple[int, ...] | None, dtype: torch.dtype | None) -> Any:
+def _by_spec(key: str, value: Any, shape: tuple[int, ...] | None, dtype: torch.dtype | None) -> Any:
     """Return a feature in its shape and dtype; a list of features is one array, with time as its first axis."""
     try:
         if dtype is None:
