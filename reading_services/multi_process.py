@@ -85,8 +85,8 @@ class MultiProcessingReadingService(OnWorkers):
 
     def initialize(self, datapipe: Pipe) -> Pipe:
         if self.num_workers == 0:
-            self._at_home = InProcessReadingService(0, self.worker_init_fn, self.worker_reset_fn)
-            return self._at_home.initialize(datapipe)
+            self._in_process = InProcessReadingService(0, self.worker_init_fn, self.worker_reset_fn)
+            return self._in_process.initialize(datapipe)
         return super().initialize(datapipe)
 
     def _window(self) -> Window:
@@ -100,7 +100,7 @@ class MultiProcessingReadingService(OnWorkers):
 
     def initialize_iteration(self, seed_generator: Any, iter_reset_fn: ResetFn | None = None) -> ResetFn | None:
         if self.num_workers == 0:
-            return self._at_home.initialize_iteration(seed_generator, iter_reset_fn)
+            return self._in_process.initialize_iteration(seed_generator, iter_reset_fn)
         return super().initialize_iteration(seed_generator, iter_reset_fn)
 
     def _to_send(self, reset: ResetFn) -> bytes:

@@ -94,8 +94,8 @@ def _is_name(host: str) -> bool:
 def _of_interface(name: str) -> str:
     with closing(socket.socket(socket.AF_INET, socket.SOCK_DGRAM)) as asking:
         try:
-            told = fcntl.ioctl(asking, _GIVES_ADDRESS, struct.pack("256s", name.encode()[:15]))
-            return socket.inet_ntoa(told[20:24])
+            answer = fcntl.ioctl(asking, _GIVES_ADDRESS, struct.pack("256s", name.encode()[:15]))
+            return socket.inet_ntoa(answer[20:24])
         except OSError:
             pass  # it has no IPv4 address
     if found := next(_of_ipv6(name), None):

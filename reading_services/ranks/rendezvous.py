@@ -88,19 +88,19 @@ def _reached(store: Any, entry: str, parent: int, rank: int, until: float, timeo
         store.wait([entry], timedelta(seconds=max(0.001, until - monotonic())))
     except RuntimeError as error:
         raise PrefetchTimeoutError(timeout, f"rank {parent}, which has not begun its epoch") from error
-    told = json.loads(store.get(entry))
-    if "problem" in told:
-        raise RankDied(told["problem"])
+    entered = json.loads(store.get(entry))
+    if "problem" in entered:
+        raise RankDied(entered["problem"])
     try:
-        link = socket.create_connection((told["host"], told["port"]), timeout=_HANDSHAKE)
+        link = socket.create_connection((entered["host"], entered["port"]), timeout=_HANDSHAKE)
         try:
-            introduce(link, told["key"], {"rank": rank}, until)  # other callers may be served first
+            introduce(link, entered["key"], {"rank": rank}, until)  # other callers may be served first
         except BaseException:
             link.close()
             raise
     except OSError as error:
         raise RankDied(
-            f"rank {rank} cannot reach rank {parent} at {told['host']}, port {told['port']}: {error}; set "
+            f"rank {rank} cannot reach rank {parent} at {entered['host']}, port {entered['port']}: {error}; set "
             f"{INTERFACE} to the interface that the hosts share, and {PORTS} to ports that are open between them"
         ) from error
     return link

@@ -41,7 +41,7 @@ class Tree(Exchange):
         self._links = dict(links)
         self._children = tuple(neighbour for neighbour in links if neighbour != parent)
         self._below: dict[int, tuple[Key, RankReport]] = {}
-        self._told: tuple[Key | None, RankReport] | None = None  # the last message up, or down on rank 0
+        self._last_message: tuple[Key | None, RankReport] | None = None  # the last message up, or down on rank 0
         self._answer: list[int] | None = None
         self._closed = False
         self._wake, self._woken = socket.socketpair()
@@ -99,8 +99,8 @@ class Tree(Exchange):
             return
         merged = self._topic.merged([self._own, *(self._below[child][1] for child in self._children)])
         said = merged if self._parent is not None else self._topic.verdict(merged)
-        if self._told != (told := (self._key, said)):
-            self._told = told
+        if self._last_message != (message := (self._key, said)):
+            self._last_message = message
             if self._parent is not None:
                 self._send(self._parent, {"report": said, "key": self._key})
             else:

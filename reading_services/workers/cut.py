@@ -17,20 +17,20 @@ from datapipes.iter import ShardingRoundRobinDispatcher
 
 def replicable_end(graph: Pipe) -> Pipe | None:
     """Return the end of the part that runs in the workers, or None if there is no such part."""
-    at_home: set[int] = set()
+    in_main: set[int] = set()
     stages = structure.walk(graph)
     for stage in stages:
-        above = structure.parents(stage) if at_home else ()
-        if not is_replicable(stage) or any(id(parent) in at_home for parent in above):
-            at_home.add(id(stage))
-    if id(graph) not in at_home:
+        above = structure.parents(stage) if in_main else ()
+        if not is_replicable(stage) or any(id(parent) in in_main for parent in above):
+            in_main.add(id(stage))
+    if id(graph) not in in_main:
         return graph
     ends = {
         id(parent): parent
         for stage in stages
-        if id(stage) in at_home
+        if id(stage) in in_main
         for parent in structure.parents(stage)
-        if id(parent) not in at_home
+        if id(parent) not in in_main
     }
     if len(ends) > 1:
         raise GraphError(

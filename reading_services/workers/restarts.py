@@ -148,14 +148,14 @@ class Deaths:
         """Suspect no element any more: the epoch has come to its end."""
         self.suspicions.clear()
 
-    def save(self, told: list[int]) -> dict[str, Any]:
+    def save(self, starts: list[int]) -> dict[str, Any]:
         """Return the calls that are left out, and their errors, for a resume. Return an empty dict if there are none.
 
         Args:
-            told: By worker, the element at which a resume begins.
+            starts: By worker, the element at which a resume begins.
         """
         left_out = [
-            [worker, *key, max(0, until - (0 if worker is None else told[worker]))]
+            [worker, *key, max(0, until - (0 if worker is None else starts[worker]))]
             for worker, calls in self._left_out.items()
             for key, until in calls.items()
         ]

@@ -33,7 +33,7 @@ def variables(plan: LaunchPlan, instance: int, rendezvous: str) -> dict[str, str
     MPI's names are set too: plain ``poptorch.Options`` reads its process number from them.
     """
     each, index, instances = str(plan.replicas_of_each), str(instance), str(plan.instances)
-    told = {
+    added = {
         "POPDIST_NUM_TOTAL_REPLICAS": str(plan.replicas),
         "POPDIST_NUM_LOCAL_REPLICAS": each,
         "POPDIST_NUM_IPUS_PER_REPLICA": str(plan.ipus_per_replica),
@@ -48,9 +48,9 @@ def variables(plan: LaunchPlan, instance: int, rendezvous: str) -> dict[str, str
         "PYTHONUNBUFFERED": "1",
     }
     if plan.cache is not None:
-        told["POPTORCH_CACHE_DIR"] = plan.cache
+        added["POPTORCH_CACHE_DIR"] = plan.cache
     # All instances are on this host; its own name may not resolve to an address that they can connect to.
-    return {"GLOO_SOCKET_IFNAME": "lo", **os.environ, **told, **plan.variables}
+    return {"GLOO_SOCKET_IFNAME": "lo", **os.environ, **added, **plan.variables}
 
 
 def topology(plan: LaunchPlan) -> str:
@@ -185,8 +185,8 @@ class _Launch:
             for name, sink in (("stdout", 1), ("stderr", 2))
         }
         env = variables(self._plan, number, rendezvous)
-        told = " ".join(f"{name}={value}" for name, value in env.items() if os.environ.get(name) != value)
-        self._log("D", f"instance {number} gets {told}")
+        added = " ".join(f"{name}={value}" for name, value in env.items() if os.environ.get(name) != value)
+        self._log("D", f"instance {number} gets {added}")
         # The first instance reads the launcher's input, unless that is a terminal: only its foreground group may read.
         stdin = None if number == 0 and not os.isatty(0) else subprocess.DEVNULL
         try:

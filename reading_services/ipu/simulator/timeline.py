@@ -76,10 +76,10 @@ class Timeline:
         for x, y, colour in _legend():
             parts.append(f'<rect class="legend" x="{x}" y="{y - 6}" width="12" height="12" fill="{colour}"/>')
         for span, left, right, y in self._boxes():
-            told = f"step {span.step}: {span.kind}, {span.seconds * 1e3:.3f} ms (modelled)"
+            title = f"step {span.step}: {span.kind}, {span.seconds * 1e3:.3f} ms (modelled)"
             parts.append(
                 f'<rect class="{span.lane}" x="{left:.4f}" y="{y}" width="{right - left:.4f}" height="{LANE}"'
-                f' fill="{COLOURS[span.kind]}"><title>{told}</title></rect>'
+                f' fill="{COLOURS[span.kind]}"><title>{title}</title></rect>'
             )
         return "\n".join([*parts, "</svg>\n"])
 
