@@ -39,9 +39,9 @@ def agent() -> type:
                 pass_fds=(self._stacks, record),
                 env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
             )
-            told = {**spec, **self._here(), "stacks": self._stacks, "record": record, "agent": os.getpid()}
+            job = {**spec, **self._here(), "stacks": self._stacks, "record": record, "agent": os.getpid()}
             try:
-                self._child.communicate(json.dumps(told).encode())
+                self._child.communicate(json.dumps(job).encode())
             except BrokenPipeError:
                 self._child.wait()
             crash = os.pread(self._stacks, 1 << 14, 0).decode(errors="replace").strip()

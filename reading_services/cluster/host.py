@@ -52,13 +52,13 @@ class ClusterHost(PolledHost):
         self._dealing: Address | None = None  # the dispatcher's address, once it has connected
         self._poller = Poller((), ())
         self._watched: dict[int, MemberStart] = {}
-        self._door: MemberListener | None = None
+        self._listener: MemberListener | None = None
 
     # -- starting ------------------------------------------------------------------------------------------------------
 
     def start(self, numbers: Collection[int]) -> None:
-        if self._door is None:
-            self._door = MemberListener(Listener(self._host, self._machine), self._silence)
+        if self._listener is None:
+            self._listener = MemberListener(Listener(self._host, self._machine), self._silence)
         self._leave([self._members.pop(number) for number in numbers if number in self._members], 0.0)
         if self._dispatched is not None and None not in self._members:
             self._start_member(None, "the dispatcher")
@@ -67,23 +67,23 @@ class ClusterHost(PolledHost):
         self._watch()
 
     def _start_member(self, number: Number, name: str) -> None:
-        assert self._door is not None
+        assert self._listener is not None
         self._members[number] = member = MemberStart(number, name)
         spec = {
-            "member": self._door.expect(member),
+            "member": self._listener.expect(member),
             "name": name,
-            "home": self._door.address,
+            "main_process": self._listener.address,
             "deals": number is None,
             "silence": self._silence,
             "record": SIZE,
         }
-        member.process = self._engine.start(name, spec, self._door.ended(member))
+        member.process = self._engine.start(name, spec, self._listener.ended(member))
 
     def _watch(self) -> None:
         members = [member for member in self._members.values() if not member.has_ended]
         linked = [(member, member.link) for member in members if member.link is not None]
         self._watched = {link.elements.fileno(): member for member, link in linked}
-        news = [] if self._door is None else [self._door.news]
+        news = [] if self._listener is None else [self._listener.news]
         self._poller = Poller([self.woken, *news, *self._watched], [link.control for _, link in linked])
 
     def _come(self, member: MemberStart, line: socket.socket, said: dict[str, Any]) -> list[tuple[Number, ToConsumer]]:
@@ -133,8 +133,8 @@ class ClusterHost(PolledHost):
         if not found:
             return None
         came = [pair for fd in found if fd in self._watched for pair in self._taken(self._watched[fd])]
-        if self._door is not None and self._door.news in found:
-            came += [pair for member, what in self._door.hear() for pair in self._hear(member, what)]
+        if self._listener is not None and self._listener.news in found:
+            came += [pair for member, what in self._listener.hear() for pair in self._hear(member, what)]
         return came
 
     def _taken(self, member: MemberStart) -> list[tuple[Number, ToConsumer]]:
@@ -199,8 +199,8 @@ class ClusterHost(PolledHost):
             self.send(number, farewell)
         members, self._members, self._dealing = list(self._members.values()), {}, None
         self._poller, self._watched = Poller((), ()), {}
-        if self._door is not None:
-            self._door.forget()
+        if self._listener is not None:
+            self._listener.forget()
         self._leave(members, _TO_LEAVE)
 
     def _leave(self, members: list[MemberStart], seconds: float) -> None:
@@ -213,8 +213,8 @@ class ClusterHost(PolledHost):
             self._engine.kill(member.process)
 
     def close(self) -> None:
-        if self._door is not None:
-            self._door.close()
+        if self._listener is not None:
+            self._listener.close()
         self._engine.close()
         super().close()
 

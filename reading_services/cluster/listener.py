@@ -88,7 +88,7 @@ class MemberListener:
         self._stir = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._lock = threading.Lock()  # an engine may report an end while this is closed
         self._closed = False
-        self._thread = threading.Thread(target=self._keep, name="loader2 door", daemon=True)
+        self._thread = threading.Thread(target=self._keep, name="loader2 listener", daemon=True)
         self._thread.start()
 
     def expect(self, member: MemberStart) -> str:
@@ -155,8 +155,8 @@ class MemberListener:
     def _keep(self) -> None:
         lines: dict[socket.socket, tuple[MemberStart, float]] = {}
         with selectors.DefaultSelector() as selector:
-            for door in self._meeting.doors:
-                selector.register(door, selectors.EVENT_READ)
+            for listening in self._meeting.sockets:
+                selector.register(listening, selectors.EVENT_READ)
             selector.register(self._stir, selectors.EVENT_READ)
             due = monotonic()
             while not self._closed:

@@ -110,25 +110,27 @@ def main() -> None:
     """Run the process: its identity comes by standard input, and its task over the connection."""
     hold_back_ends()  # until ``work`` or ``dispatch`` has opened the graph
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    told = json.load(sys.stdin)
-    if os.getppid() != told["agent"]:
+    spec = json.load(sys.stdin)
+    if os.getppid() != spec["agent"]:
         leave_at_once(1)
-    home, machine = told["home"], told["machine"]
-    listens = Listener(told["host"], machine) if told["deals"] else None
-    says = {"member": told["member"], "has": versions(), "where": told["where"]}
-    stacks = SharedFd(told["stacks"])
+    main_process, machine = spec["main_process"], spec["machine"]
+    listens = Listener(spec["host"], machine) if spec["deals"] else None
+    says = {"member": spec["member"], "has": versions(), "where": spec["where"]}
+    stacks = SharedFd(spec["stacks"])
     sys.excepthook = partial(_write_down, stacks.fd)
-    _hold(call(home, machine, {**says, "line": "life"}), told["silence"], stacks.fd)
-    link = producer_end(call(home, machine, {**says, "line": "messages", "listens": listens and listens.address}))
+    _hold(call(main_process, machine, {**says, "line": "life"}), spec["silence"], stacks.fd)
+    link = producer_end(
+        call(main_process, machine, {**says, "line": "messages", "listens": listens and listens.address})
+    )
     message = link.control.get(wait=True)
     task: MemberTask = pickle.loads(message or b"")
     del message
-    place = f" on {told['where']}"
+    place = f" on {spec['where']}"
     if others := [name for name, digest in task.modules.items() if digest_of(name) != digest]:
-        error = WorkerError(_OTHER_CODE.format(where=told["where"], modules=", ".join(others)))
-        link.send(could_not_start(None if told["deals"] else task.number, f"{told['name']}{place}", error))
+        error = WorkerError(_OTHER_CODE.format(where=spec["where"], modules=", ".join(others)))
+        link.send(could_not_start(None if spec["deals"] else task.number, f"{spec['name']}{place}", error))
         return
-    record = SharedFd(told["record"])
+    record = SharedFd(spec["record"])
     if listens is not None:
         links = _met(listens, task)
         dispatch(DispatcherJob(link, links, task.graph, task.window, stacks, record, os.getppid(), place))

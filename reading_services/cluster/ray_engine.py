@@ -137,13 +137,13 @@ def _options(wanted: Mapping[str, float]) -> dict[str, Any]:
     return options | {"resources": {name: number for name, number in wanted.items() if name not in known}}
 
 
-def _end(told: dict[str, Any]) -> ProcessEnd:
-    if "missing" in told:
-        return ProcessEnd(f"could not be started: {told['missing']}")
-    how = exit_in_words(told["code"])
-    if told["crash"]:
-        how += f", and left this:\n{told['crash']}\n"
-    return ProcessEnd(how, CallRecord.in_bytes(told["record"]))
+def _end(ended: dict[str, Any]) -> ProcessEnd:
+    if "missing" in ended:
+        return ProcessEnd(f"could not be started: {ended['missing']}")
+    how = exit_in_words(ended["code"])
+    if ended["crash"]:
+        how += f", and left this:\n{ended['crash']}\n"
+    return ProcessEnd(how, CallRecord.in_bytes(ended["record"]))
 
 
 def _in_short(error: BaseException) -> str:

@@ -25,7 +25,7 @@ from reading_services.workers.transport.pipes import Inbox, Outbox
 SECONDS: Final = 10.0
 """Time limit of the proof and of the introduction."""
 BEATS: Final = 5
-"""Number of signs of life that are sent in the time after which a process counts as dead."""
+"""Number of heartbeats that are sent in the time after which a process counts as dead."""
 
 
 class Address(TypedDict):
@@ -62,17 +62,17 @@ class Listener:
         self.address = Address(host=host, port=port, name=name, machine=machine, key=self._key)
 
     @property
-    def doors(self) -> list[socket.socket]:
+    def sockets(self) -> list[socket.socket]:
         """The sockets that become readable when a process calls."""
         return [self._far, self._near]
 
     def next_caller(self, until: int | None = None) -> socket.socket | None:
         """Return the next caller, not yet greeted. Return None once the descriptor ``until`` is readable."""
-        doors = {door.fileno(): door for door in self.doors}
-        ready, _, _ = select.select([*doors, *([] if until is None else [until])], [], [])
+        sockets = {each.fileno(): each for each in self.sockets}
+        ready, _, _ = select.select([*sockets, *([] if until is None else [until])], [], [])
         if ready[0] == until:
             return None
-        caller, _ = doors[ready[0]].accept()
+        caller, _ = sockets[ready[0]].accept()
         return caller
 
     def greet(self, caller: socket.socket) -> dict[str, Any]:
@@ -145,8 +145,8 @@ def _tune(line: socket.socket) -> None:
 
 
 def beat(line: socket.socket) -> bool:
-    """Send a sign of life. Return whether the other side still reads."""
-    with suppress(BlockingIOError):  # the other side has enough unread signs of life
+    """Send a heartbeat. Return whether the other side still reads."""
+    with suppress(BlockingIOError):  # the other side has enough unread heartbeats
         try:
             line.send(b".", socket.MSG_DONTWAIT)
         except OSError:
@@ -155,7 +155,7 @@ def beat(line: socket.socket) -> bool:
 
 
 def heard(line: socket.socket, seconds: float) -> bool | None:
-    """Return whether a sign of life comes within ``seconds``, or None if the other side has closed the connection."""
+    """Return whether a heartbeat comes within ``seconds``, or None if the other side has closed the connection."""
     ready = select.poll()
     ready.register(line, select.POLLIN)
     if not ready.poll(1000 * seconds):
