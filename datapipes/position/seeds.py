@@ -97,7 +97,7 @@ class Run:
     plain: bool = field(default=False, compare=False, repr=False)
     """Whether this is a plain iteration, without a loader: users' generators then advance as in plain Python."""
     shown: bool = field(default=False, compare=False, repr=False)
-    """Whether the program shows a progress bar, so that workers send their completion (``position.share``)."""
+    """Whether the program shows a progress bar, so that workers send their completion (``position.completion``)."""
     errors: ErrorCounts = field(default_factory=ErrorCounts, compare=False, repr=False)
     """Counts of tolerated errors (``position.on_error``)."""
     hubs: dict[int, Any] = field(default_factory=dict, compare=False, repr=False)

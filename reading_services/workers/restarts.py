@@ -1,9 +1,9 @@
 """Deaths of workers: how many a service survives, and which element is to blame.
 
 The main process knows the position of each worker after the last element that was handed on. Another worker continues
-there, so no element is lost, doubled or out of order. The new worker is watched for a while (``at_work``). An element
-that kills its worker twice in a row is an error that names it, or is left out and counted. It costs one of the allowed
-deaths, however often the worker has died of it. A service that replaces no worker remembers the last death of each
+there, so no element is lost, doubled or out of order. The new worker is watched for a while (``call_record``). If an
+element kills its worker twice in a row, an error names the element, or it is left out and counted. All deaths by one
+such element count as one of the allowed deaths. A service that replaces no worker remembers the last death of each
 worker over iterations: the next epoch watches the worker around that element, and names it if it kills again.
 """
 

@@ -63,7 +63,7 @@ class Resumable(io.RawIOBase):
     def _recover(self, error: Exception) -> None:
         while True:
             try:
-                self._clock.again(self._told(error))
+                self._clock.again(self._with_position(error))
             except Exception as final:
                 self._error = without_frames(final)
                 raise
@@ -88,7 +88,7 @@ class Resumable(io.RawIOBase):
         """Return the next bytes; none at the end. Raise if the file ends too early."""
 
     @abstractmethod
-    def _told(self, error: Exception) -> Exception:
+    def _with_position(self, error: Exception) -> Exception:
         """Return the error with its position in the file: ``CutShort`` for a broken connection."""
 
     @abstractmethod
@@ -125,7 +125,7 @@ class HTTPBody(Resumable):
             self._digest.update(data)
         return data
 
-    def _told(self, error: Exception) -> Exception:
+    def _with_position(self, error: Exception) -> Exception:
         self._let_go()
         if isinstance(error, TransferError) or hasattr(error, "response"):
             return error

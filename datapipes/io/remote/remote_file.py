@@ -58,7 +58,7 @@ class RemoteFile(Resumable):
             raise CutShort(f"{self._clock.label}: ended after {self._at} of {self.size} bytes")
         return data
 
-    def _told(self, error: Exception) -> Exception:
+    def _with_position(self, error: Exception) -> Exception:
         if isinstance(error, IndexError) and isinstance(error.__context__, OSError):
             error = error.__context__  # s3fs raises an IndexError for errors without arguments
         if status_of(error) == 412:

@@ -9,8 +9,8 @@ the buffer is handed on in a random order. A block of draws is a pure function o
 number, so the position of the draws is their count. The order of a batch is a function of the seed and its number.
 
 If the source can be read by position, a state has only the count: a resume reads the buffer's elements again. Otherwise
-a state has the elements. So it has in a worker whose functions draw from global generators, because these would give
-other numbers. Above a map-style pipe the buffer has numbers and no rows; rows are read when they are handed on.
+a state has the elements. This also holds in a worker whose functions draw from global generators, because these would
+give other numbers. Below a map-style pipe the buffer has numbers and no rows: a row is read when it is handed on.
 """
 
 from __future__ import annotations
@@ -278,7 +278,7 @@ class _ShuffleCell(Cell):
             elements = reread(self._pipe.datapipe, positions)
             if elements is None:
                 raise StateError(
-                    f"{self.label}: saved above a source that can be read by position, but this one cannot"
+                    f"{self.label}: saved when the source could be read by position, which this source cannot"
                 )
             self._elements, self._loaded = elements, None
         return self._elements

@@ -84,7 +84,7 @@ class ShardingFilter(pushdown.Selecting[T_co]):
         return combined(groups, self.sharding_group_filter)
 
     def _rewritten_for_run(self, run: Run) -> IterDataPipe[Any]:
-        self._opened_as = self._shard(run)  # here, because a filter above a source read by position is never opened
+        self._opened_as = self._shard(run)  # here, because a filter that is read by position is not opened
         return self if self._opened_as[0] == 1 else pushdown.pushed(self)
 
     def _slice(self) -> slice:
