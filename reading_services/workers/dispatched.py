@@ -1,7 +1,7 @@
 """The stage that, in a worker, fetches the elements of a part that the dispatcher runs for all workers.
 
-It asks the dispatcher (``reading_services.workers.dispatcher``) for its part of an epoch. Its position is how many
-elements it has taken, and the position of the dispatcher as it was told last.
+It asks the dispatcher (``reading_services.workers.dispatcher``) for its part of an epoch. Its position is the number of
+elements that it has taken, and the last snapshot that the dispatcher has sent.
 """
 
 from __future__ import annotations
@@ -65,11 +65,11 @@ class NotTaking:
 
 @dataclass(frozen=True, slots=True)
 class ItemError:
-    """A failure in place of an element that the dispatcher could not make; the ones behind it follow."""
+    """A failure in place of an element that the dispatcher could not make. The next elements follow."""
 
     failure: Any
     count: int
-    """Number of elements that it has cost: 0 if the same one comes again, else 1."""
+    """Number of elements that were lost: 0 if the same element comes again, otherwise 1."""
 
 
 class DispatcherGone(WorkerDied):
@@ -129,7 +129,8 @@ class Dispatched(IterDataPipe[T_co]):
             elif isinstance(frame, Failed):
                 error, dealt.failed = frame.error.error(), frame
             elif frame is not None:
-                dealt.ended = True  # what is opened again behind an error is told nothing more
+                # The dispatcher sends no more, even if an error ends this iterator and it starts again.
+                dealt.ended = True
             if error is not None:
                 try:
                     raise error
@@ -257,7 +258,7 @@ def asking_of(graph: Pipe) -> DispatchClient:
 
 
 class DispatchedCell(Cell):
-    """A count of the elements that this worker has taken, and the dispatcher's position as it was told last."""
+    """Cell of dispatched elements: the number that this worker has taken, and the dispatcher's last snapshot."""
 
     def __init__(self, stop: Callable[[], None]) -> None:
         self._stop = stop

@@ -82,7 +82,7 @@ class OnWorkers(WorkerOptions, ReadingServiceInterface):
             process has up to a minute more to start. ``None``: no limit.
         restart: How many workers that die in an epoch are replaced without an error. No element is lost, doubled or out
             of order, and a warning says which worker died, and how. If an element kills its worker twice in a row,
-            ``WorkerDied`` names the element; the next ``next()`` goes on behind it.
+            ``WorkerDied`` names the element; the next ``next()`` continues after it.
         on_death: ``"skip"`` leaves out an element that has killed its worker twice in a row, and counts it in
             ``dl.errors``. ``"raise"`` raises the ``WorkerDied``.
         arena_bytes: The largest amount of memory that is shared with each worker on this machine; it is allocated as it

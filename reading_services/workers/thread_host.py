@@ -148,7 +148,7 @@ def _named(number: Number) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _ThreadItems:
-    """A chunk of elements, as they are."""
+    """A chunk of elements, neither packed nor copied."""
 
     elements: list[Any]
 
@@ -158,7 +158,7 @@ class _ThreadItems:
 
 @dataclass(frozen=True, slots=True)
 class _ThreadError:
-    """An error, as it is; the thread that met it still has it, and is not to have what it meets at home."""
+    """An error of a worker thread. The main thread raises a copy, because raising changes an error."""
 
     raised: BaseException
 
