@@ -88,7 +88,7 @@ class ServiceRun:
         session = Session.of(pipe, run, cells, self._plan)
         if cells is not None:
             _restore(session, cells)
-        self._plan, session.tells, self._warns = session.plan, self._warns, False
+        self._plan, session.warns_if_unsavable, self._warns = session.plan, self._warns, False
         return session
 
     def _initialize(self) -> None:

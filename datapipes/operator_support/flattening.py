@@ -108,7 +108,7 @@ class FlattenCell(Cell):
             yield self._element
         while self._watch:
             if above is not None:
-                self._above = above.at_start() if at_start else above.kept()
+                self._above = above.at_start() if at_start else above.cheap_table()
                 at_start, self._loaded = False, None
             for element in source:
                 self._element, self.pending = element, True

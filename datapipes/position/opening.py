@@ -70,7 +70,7 @@ class Opening:
         """Return whether this stage is a hub that several sessions read, with a session of its own for its source."""
         return self.place in self._session.plan.detached
 
-    def joined(self, pipe: structure.Pipe) -> Any:
+    def enclosing_hub(self, pipe: structure.Pipe) -> Any:
         """Return the opened form of a hub that an enclosing session reads as well, or None."""
         return self._session.plan.enclosing.get(structure.place_of(pipe))
 
@@ -185,7 +185,7 @@ class PositionsAbove:
         """Return the present positions."""
         return table_of(self._all())
 
-    def kept(self) -> Table | None:
+    def cheap_table(self) -> Table | None:
         """Return the present positions, or None if a stage above cannot be saved, or only at some expense."""
         try:
             with without_streams():

@@ -76,7 +76,7 @@ class Session:
         self.restarts = 0
         self.was_interrupted = False  # whether the last error was Ctrl-C, or another one that is no Exception
         self.asked = False  # whether an element was requested
-        self.tells = False  # whether to warn, at the first element, of a position that cannot be saved
+        self.warns_if_unsavable = False  # whether to warn, at the first element, of a position that cannot be saved
         self.on_stop: Callable[[], object] | None = None  # called when the session ends or meets an exception
         self._refused: tuple[Any, ...] | None = None  # the arguments of the ForkedIteration that a forked process gets
         self._generators: dict[int, list[GeneratorType[Any, Any, Any]]] = {}  # by the identity of their stage
@@ -218,9 +218,9 @@ class Session:
         """Return why the position cannot be saved, or None. Only a few of the buffered elements are tried."""
         return unsavable(self.cells.in_order)
 
-    def tell(self) -> None:
+    def warn_if_unsavable(self) -> None:
         """Warn if the elements in buffers cannot be saved."""
-        self.tells = False
+        self.warns_if_unsavable = False
         if (problem := self.problem()) is not None:
             warn(f"{problem}; until then state_dict() raises this, and nothing can be resumed")
 
@@ -312,10 +312,10 @@ def segment(session: Session, passes_over: bool = False) -> Iterator[Any]:
         elements = session.iterator()
     try:
         try:
-            if session.tells:
+            if session.warns_if_unsavable:
                 for element in elements:
                     try:
-                        session.tell()
+                        session.warn_if_unsavable()
                     except BaseException:
                         session.cells.give_back(None, element)
                         raise

@@ -113,10 +113,10 @@ class Child(IterDataPipe[T_co]):
     def _open(self, at: Opening) -> Iterator[T_co]:
         queues: HubCell = at.hub(self.main_datapipe)
         elements = self._elements(queues, queues.of_reader(at.place, self.instance_id))
-        apart: DetachedHubCell | None = at.joined(self.main_datapipe)
-        if apart is None:
+        detached: DetachedHubCell | None = at.enclosing_hub(self.main_datapipe)
+        if detached is None:
             return elements
-        return at.cell(ReaderCell).along(self, at, apart.progress_of(at.place, elements))
+        return at.cell(ReaderCell).along(self, at, detached.progress_of(at.place, elements))
 
     def _elements(self, queues: HubCell, mine: Queue) -> Iterator[T_co]:
         """Yield the elements that wait in the queue, and then those from the source."""

@@ -119,7 +119,7 @@ class ShuffledFlatMapper(Shuffling, _FlatMapping[T_co]):
         draws, more = lives.draws.following(), True
         while True:
             while more and len(lives.all) < lives.size:
-                before = above.kept() if above is not None and lives.watch else None
+                before = above.cheap_table() if above is not None and lives.watch else None
                 for element in source:
                     try:
                         watch, live = holds_stream(element), lives.begun()

@@ -159,7 +159,7 @@ class _GroupsCell(Cell):
         at_start = not at.resumed
         while self._watch and above is not None:
             if not self.waiting and (self._loaded is not None or not self._take_again):
-                self._above = above.at_start() if at_start else above.kept()
+                self._above = above.at_start() if at_start else above.cheap_table()
                 self._taken = self.given = 0
             at_start, self._loaded = False, None
             self._take_again = max(self._take_again - 1, 0)
