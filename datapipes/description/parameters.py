@@ -35,6 +35,14 @@ class SharedParameters:
         max_bytes: The largest number of bytes of one decompressed file. ``None``: no limit.
         buffer_bytes: The largest number of bytes of elements that wait for the slowest reader, beside ``buffer_size``.
             The last element may exceed it. ``None``: only ``buffer_size`` counts.
+        crop: The part of each picture to use. ``"random"``: a box that is drawn for each element, as torchvision's
+            RandomResizedCrop draws it, resized to ``size``. ``"center"``: the centre of the picture, after it was
+            resized to cover ``size``. ``None``: all of it.
+        scale: The smallest and the largest area of a random box, as fractions of the picture's area.
+        ratio: The smallest and the largest ratio of width to height of a random box.
+        flip: Whether to mirror a picture, left to right, with a probability of one half.
+        exact: Whether to decode JPEGs at their full size. With False, the decoder may halve the size up to three times
+            first, as long as it stays above ``size``; this is faster, and pixels differ a little.
         spill_dir: A folder for the elements beyond both bounds, in a file without a name. They come back equal, but not
             as the same objects. ``None``: raise ``BufferError`` instead.
     """

@@ -78,7 +78,7 @@ def _made(passes: int, make: Callable[..., Any], arguments: tuple[Any, ...]) -> 
 
 
 def _is_counted(stage: structure.Pipe) -> bool:
-    if structure.is_native(stage):
+    if structure.is_native(stage) or structure.draws_by_number(stage):
         return vars(stage).get("_seed") is not None
     return PINNED in vars(stage) or counted_epoch(stage) is not None
 

@@ -124,6 +124,7 @@ class Named:
     _prefetches: ClassVar[bool] = False  # whether it has a thread; reading by position would bypass it
     _shuffles: ClassVar[bool] = False  # whether it orders elements independently of their values
     _lists: ClassVar[bool] = False  # whether it gives the paths of files; these fit into memory
+    _draws_by_number: ClassVar[bool] = False  # whether it draws random numbers for each element, by its number
     _stream_key: ClassVar[tuple[type, ...] | None] = (
         None  # the types of a stream's key for reopening, if it opens streams
     )

@@ -83,6 +83,11 @@ def is_replaced_class(cls: type) -> bool:
 
 
 @of_class
+def draws_by_number_class(cls: type) -> bool:
+    return bool(getattr(cls, "_draws_by_number", False))
+
+
+@of_class
 def _is_collection_class(cls: type) -> bool:
     return issubclass(cls, list | tuple | set | frozenset | dict | deque)
 
@@ -152,6 +157,11 @@ def is_fixed(pipe: Pipe) -> bool:
 def is_replaced(pipe: Pipe) -> bool:
     """Return whether a stage is an operator that may become another one in a run."""
     return is_replaced_class(type(pipe))
+
+
+def draws_by_number(pipe: Pipe) -> bool:
+    """Return whether a stage is an operator that draws random numbers for each element, by the element's number."""
+    return draws_by_number_class(type(pipe))
 
 
 def is_stream(pipe: Pipe) -> bool:

@@ -205,6 +205,7 @@ class IterMethods(IterPlugins[T_co]):
     read_from_stream = chained(operators.StreamReader)
     routed_decode = chained(operators.RoutedDecoder)
     webdataset = chained(operators.WebDataset)
+    decode_images = chained(operators.ImageDecoder)
 
     # Records and tables.
     load_from_tfrecord = chained(operators.TFRecordLoader)

@@ -73,4 +73,5 @@ class MapMethods(MapPlugins[T_co]):
 
     unzip = chained(map_operators.UnZipper)
     in_memory_cache = chained(map_operators.InMemoryCacheHolder)
+    decode_images = chained(map_operators.KeyedImageDecoder)
     to_iter_datapipe = chained(operators.MapToIterConverter)

@@ -79,6 +79,7 @@ with lazy_imports(__name__):
     from datapipes.iter.formats.csv import CSVDictParser as CSVDictParser
     from datapipes.iter.formats.csv import CSVParser as CSVParser
     from datapipes.iter.formats.csv_columns import CSVColumnReader as CSVColumnReader
+    from datapipes.iter.formats.images import ImageDecoder as ImageDecoder
     from datapipes.iter.formats.json import JsonLinesParser as JsonLinesParser
     from datapipes.iter.formats.json import JsonParser as JsonParser
     from datapipes.iter.formats.parquet import ParquetDataFrameLoader as ParquetDataFrameLoader

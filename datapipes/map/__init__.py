@@ -9,6 +9,7 @@ with lazy_imports(__name__):
     from datapipes.map.combining import UnZipper as UnZipper
     from datapipes.map.combining import Zipper as Zipper
     from datapipes.map.folders import ImageFolder as ImageFolder
+    from datapipes.map.images import KeyedImageDecoder as KeyedImageDecoder
     from datapipes.map.mapping import Batcher as Batcher
     from datapipes.map.mapping import InMemoryCacheHolder as InMemoryCacheHolder
     from datapipes.map.mapping import Mapper as Mapper

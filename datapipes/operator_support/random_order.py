@@ -14,14 +14,16 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator, Sequence
-from itertools import chain
+from hashlib import blake2b
+from itertools import chain, count
 from operator import length_hint
-from typing import Any, Final, Generic, Self, TypeAlias, TypeVar, overload
+from struct import Struct
+from typing import Any, ClassVar, Final, Generic, Self, TypeAlias, TypeVar, overload
 
 import torch
 
 from datapipes.description import passes
-from datapipes.position.seeds import derive
+from datapipes.position.seeds import SeedInRun, derive, draw_default_seed
 
 T = TypeVar("T")
 
@@ -32,6 +34,9 @@ _SHORT: Final = 1 << 15
 """Up to this length, an order is computed as a whole, for the same reason."""
 _DIGIT: Final = 16
 """Bits of a half that are the index into one table. The longest halves have two tables each."""
+
+_WORDS: Final = Struct("<16I")
+_COUNTER: Final = Struct("<QQ")
 
 _Tables: TypeAlias = list[torch.Tensor]
 
@@ -57,6 +62,40 @@ class Shuffling(Seeded):
         """Switch shuffling off or on, for the iterations that start from now on."""
         self._enabled = shuffle
         return self
+
+
+class DrawingByNumber(Seeded):
+    """Base of stages that draw random numbers for each element, by the element's number.
+
+    An element that is made again has the same draws: its number is the count of elements before it in the stage, or its
+    position in a stream that is read by position, or its key in a map-style pipe.
+    """
+
+    _draws_by_number: ClassVar[bool] = True
+    _seed_in_run: SeedInRun | None = None
+
+    def _draws_of(self, number: int) -> Iterator[float]:
+        """Return the draws for an element. Without a session, an unpinned stage draws from torch's generator."""
+        if self._seed_in_run is not None:
+            seed = self._seed_in_run.seed
+        else:
+            seed = draw_default_seed() if self._seed is None else derive("pinned", self._seed)
+        return draws_of(seed, number)
+
+
+def draws_of(seed: int, number: int) -> Iterator[float]:
+    """Yield endless draws from 0 (inclusive) to 1 (exclusive): a pure function of a seed and a number.
+
+    They are words of 32 bits of a keyed hash. 16 of them take a microsecond, a fifth of the time of a new generator.
+
+    >>> draws = draws_of(seed=1, number=7)
+    >>> next(draws) == next(draws_of(1, 7)), next(draws) == next(draws_of(1, 8))
+    (True, False)
+    """
+    key = (seed % 2**64).to_bytes(8, "little")
+    for block in count():
+        for word in _WORDS.unpack(blake2b(_COUNTER.pack(number % 2**64, block), key=key).digest()):
+            yield word / 2**32
 
 
 class DrawBlocks(Generic[T]):

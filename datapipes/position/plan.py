@@ -22,7 +22,7 @@ from datapipes.errors import GraphError
 from datapipes.position import user_classes
 from datapipes.position.cells import PutBackCell
 from datapipes.position.reopening import StreamStages
-from datapipes.position.seeds import Run
+from datapipes.position.seeds import Run, SeedInRun
 from datapipes.position.source_fingerprints import SourceFingerprints
 
 
@@ -50,6 +50,9 @@ class Plan:
         self._stages = [copy for _, copy in copies]
         for stage in self._stages:
             structure.needs_parents(stage)
+        self._draw_by_number = list(filter(structure.draws_by_number, self._stages))
+        for stage in self._draw_by_number:
+            stage.__dict__["_seed_in_run"] = SeedInRun()  # the copies that rewriting makes share it
         self.end = whole = self._stages[-1]
         self.sources = SourceFingerprints(whole)
         self.reopening = StreamStages(whole)
@@ -151,6 +154,14 @@ class Plan:
                 for each in inputs
             )
             self.shards[id(stage)] = next(filter(None, given), None)
+
+    def seed_draws_by_number(self, run: Run) -> None:
+        """Set the seeds of the stages that draw by number, opened or read by position."""
+        shards = user_classes.shards_above(self._stages, run) if self._draw_by_number else {}
+        for stage in self._draw_by_number:
+            pinned, place = stage._seed, structure.place_of(stage)
+            seed = run.stage_seed(place, shards[id(stage)]) if pinned is None else run.pinned_seed(pinned, place)
+            stage._seed_in_run.seed = seed
 
     @cached_property
     def read_by_key(self) -> list[Pipe]:

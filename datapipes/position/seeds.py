@@ -37,6 +37,18 @@ def draw_default_seed(generator: torch.Generator | None = None) -> int:
     return int(torch.empty((), dtype=torch.int64, device="cpu").random_(generator=generator).item())
 
 
+class SeedInRun:
+    """Seed of one stage in one session, shared by the copies that the plan makes of the stage.
+
+    It is for stages that draw by number. Such a stage may be read by position without being opened.
+    """
+
+    __slots__ = ("seed",)
+
+    def __init__(self) -> None:
+        self.seed = 0
+
+
 class ErrorCounts:
     """Counts of tolerated errors of one session, by stage. The enclosing session counts them as well.
 

@@ -135,6 +135,7 @@ class Session:
         self.opened = {}
         for stream in plan.read_by_key:  # a map-style pipe iterates it by itself, and has to do so in this run
             stream.__dict__["_run"] = self.run
+        plan.seed_draws_by_number(self.run)
         for stage in plan.order:
             if id(stage) not in plan.shards:
                 plan.find_shard(stage, self.run)

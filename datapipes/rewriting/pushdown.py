@@ -175,7 +175,8 @@ def _costs(pipe: Pipe) -> bool:
     """Return whether reading an element of a stream calls or copies anything."""
     for stage in _streams(pipe):
         is_source = not any(map(structure.is_stream, structure.parents(stage)))
-        if stage._step() is not None or (is_source and not stage._is_free()):
+        makes_elements = stage._step() is not None or stage._draws_by_number
+        if makes_elements or (is_source and not stage._is_free()):
             return True
     return False
 

@@ -13,6 +13,7 @@ from tests.specimens.groups import GROUPED
 from tests.specimens.memory_caches import CACHED
 from tests.specimens.nodes import NODES
 from tests.specimens.orders import COMBINED, SHUFFLED
+from tests.specimens.pictures import PICTURES
 from tests.specimens.records import RECORDS
 from tests.specimens.remote import REMOTE
 from tests.specimens.services import SERVICES
@@ -30,6 +31,7 @@ SPECIMENS: list[Specimen] = [
     *FILES,
     *ARCHIVES,
     *RECORDS,
+    *PICTURES,
     *REMOTE,
     *MAPSTYLE,
     *USERS,

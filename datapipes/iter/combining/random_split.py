@@ -21,7 +21,7 @@ import torch
 from datapipes.description.indexed import Indexed, indexed
 from datapipes.description.pipe import IterDataPipe, composed, operator
 from datapipes.description.printing import stage
-from datapipes.description.structure import walk
+from datapipes.description.structure import draws_by_number, walk
 from datapipes.errors import BadArgument, BadArgumentType
 from datapipes.messages.warnings import warn
 from datapipes.operator_support.checks import length_of, needs, needs_count
@@ -63,7 +63,9 @@ def RandomSplitter(
     """
     split = _RandomSplit(source_datapipe, weights, seed, total_length)
     random = [
-        pipe for pipe in walk(source_datapipe) if has_method(pipe, "set_seed") and vars(pipe).get("_enabled", True)
+        pipe
+        for pipe in walk(source_datapipe)
+        if has_method(pipe, "set_seed") and vars(pipe).get("_enabled", True) and not draws_by_number(pipe)
     ]
     if random:
         warn(
