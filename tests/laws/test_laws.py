@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from datapipes.messages.switches import FAST
 from datapipes.position.position_history import SnapshotBudget
 from loader2.testing import LAWS, PLACED, Specimen
 from tests.laws.table import broken
@@ -44,6 +45,14 @@ def test_law_whether_or_not_positions_are_looked_at(
     operator: str, law: str, looks: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(SnapshotBudget, "is_cheap", lambda self: looks == "always")
+    if wrong := broken(specimens_of(operator), law):
+        pytest.fail("\n".join(wrong), pytrace=False)
+
+
+@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("operator", ["iter.decode_images", "map.decode_images"])
+def test_law_without_the_quicker_libraries(operator: str, law: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(FAST, "0")
     if wrong := broken(specimens_of(operator), law):
         pytest.fail("\n".join(wrong), pytrace=False)
 

@@ -15,6 +15,8 @@ from typing import Any, TypeAlias
 
 from datapipes.elements.streams import StreamWrapper
 from datapipes.errors import BadArgument
+from datapipes.io.fast import fast_library
+from datapipes.io.images import PictureForm
 from datapipes.iter.formats.routed_decode import basichandlers
 from datapipes.messages.extras import needed
 
@@ -43,7 +45,7 @@ def decoders_of(decode: Decode) -> list[Decoder]:
         raise BadArgument(
             f'decode must be "bytes", a function, or one of {", ".join(IMAGE_SPECS)}, got {wrong[0]!r:.60}'
         )
-    return [each if callable(each) else partial(_image, each) for each in asked] + _PLAIN
+    return [each if callable(each) else _decoder_of_images(each) for each in asked] + _PLAIN
 
 
 def decoded(sample: dict[str, Any], decoders: Sequence[Decoder]) -> dict[str, Any]:
@@ -90,6 +92,22 @@ def _plain(ending: str, data: bytes) -> Any:
 _PLAIN: list[Decoder] = [_plain]
 
 
+def _decoder_of_images(spec: str) -> Decoder:
+    if spec.startswith("torch") and "rgba" not in spec:
+        return partial(_image_tensor, spec, fast_library("simplejpeg"))
+    return partial(_image, spec)
+
+
+def _image_tensor(spec: str, fast: Any, ending: str, data: bytes) -> Any:
+    """Decode an image to a tensor, as ``decode_images`` does. Return None if the ending is not an image's."""
+    if ending[ending.rfind(".") :] not in _image_endings():
+        return None
+    is_gray = spec.startswith("torchl")
+    planes = PictureForm(mode="L" if is_gray else "RGB").tensor_of(data, iter(()), fast)
+    pixels = planes[0] if is_gray else planes
+    return pixels if spec.endswith("8") else pixels.float() / 255
+
+
 def _image(spec: str, ending: str, data: bytes) -> Any:
     """Decode an image as one of webdataset's specs says. Return None if the ending is not an image's."""
     if ending[ending.rfind(".") :] not in _image_endings():
@@ -108,7 +126,7 @@ def _image(spec: str, ending: str, data: bytes) -> Any:
         return pixels
     import torch
 
-    return torch.from_numpy(pixels if mode == "l" else pixels.transpose(2, 0, 1).copy())
+    return torch.from_numpy(pixels.transpose(2, 0, 1).copy())
 
 
 @cache

@@ -33,7 +33,8 @@ class WebDataset(IterDataPipe[dict[str, Any]]):
             ``"rgb8"`` or another spec of webdataset, which also decodes text, numbers, JSON and arrays. Or a function
             of the ending, such as ``".jpg"``, and the content, which returns None for unknown endings; or several
             of these; or a dict of functions of the content by ending. Keys are then without the dot and in lower
-            case, as in webdataset. ``None``: data is not decoded, and keys keep the dot.
+            case, as in webdataset. Tensors in colors or gray, such as ``"torchrgb8"``, are made as ``decode_images``
+            makes them. ``None``: data is not decoded, and keys keep the dot.
 
     >>> from datapipes.iter import IterableWrapper
     >>> files = [("1.jpg", b"..."), ("1.cls", b"7"), ("2.jpg", b"!")]

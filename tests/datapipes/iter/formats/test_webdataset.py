@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy
 import pytest
+import torch
 import webdataset
 import webdataset.autodecode
 from hypothesis import given
@@ -21,9 +22,11 @@ from datapipes.errors import BadArgument, StateError, UnsafeState
 from datapipes.iter import IterableWrapper
 from datapipes.iter.formats.sample_decoders import IMAGE_SPECS
 from datapipes.iter.formats.webdataset import split
+from datapipes.messages.switches import FAST
 from datapipes.position.plain_data import sealed
 from tests.archive_makers import SAMPLES, header, tar, tar_of
 from tests.datapipes.iter.files.given import OneWay, files
+from tests.specimens.pictures import pictures
 from tests.specimens.specimen import shown
 
 parts = (st.sampled_from(["", "a/", "b.c/"]), st.sampled_from("12"), st.sampled_from(["", ".x", ".y.z"]))
@@ -117,6 +120,25 @@ def test_it_decodes_as_the_package_does(spec: str, tmp_path: Path) -> None:
             assert found.mode == expected.mode
             found, expected = numpy.asarray(found), numpy.asarray(expected)
         assert shown(found) == shown(expected), key
+
+
+@pytest.mark.parametrize("fast", ["0", "1"])
+def test_tensors_are_decoded_as_decode_images_does(fast: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(FAST, fast)
+    files = {f"{number}.jpg": data for number, data in enumerate(pictures())}
+    deep = io.BytesIO()
+    Image.fromarray(numpy.arange(0, 6000, 1000, dtype="u2").reshape(2, 3)).save(deep, "PNG")
+    files["deep.png"] = deep.getvalue()
+    source = IterableWrapper(list(files.items()))
+    expected = dict(source.decode_images(None, None))
+    for sample in source.webdataset(decode="torchrgb8"):
+        ((_, key), (name, found)) = sample.items()
+        assert torch.equal(found, expected[f"{key}.{name}"])
+    assert found[0].tolist() == [[0, 3, 7], [11, 15, 19]]
+    damaged = IterableWrapper([("1.jpg", pictures()[0][:-300])]).webdataset(decode="torchrgb8")
+    with pytest.raises(OSError, match=r"[Tt]runcated") as raised:
+        list(damaged)
+    assert "decoding '.jpg' of the sample '1'" in raised.value.__notes__
 
 
 def test_the_specs_are_those_of_the_package() -> None:
