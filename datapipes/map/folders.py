@@ -26,7 +26,8 @@ class ImageFolder(MapDataPipe[tuple[Any, int]]):
     Args:
         root: The folder with a folder for each class.
         load: How to load a path: ``"pil"`` gives an image of Pillow in RGB, ``"bytes"`` the content of the file,
-            ``"path"`` the path itself; or a function of the path.
+            ``"path"`` the path itself; or a function of the path. ``decode_images(224, key=0)`` makes tensors of
+            ``"bytes"``.
         extensions: The endings of the files, in lower case and with their dots; case is ignored.
 
     >>> import tempfile, pathlib
