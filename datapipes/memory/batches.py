@@ -23,6 +23,7 @@ from torch.utils.data import get_worker_info
 from torch.utils.data._utils.collate import collate, default_collate_fn_map
 
 from datapipes.memory.leases import lend
+from datapipes.messages.warnings import warn
 
 Allocate = Callable[[int], Any]
 """Takes a number of bytes. Returns a writable buffer of that size, or None if no memory is available."""
@@ -30,6 +31,7 @@ Allocate = Callable[[int], Any]
 _SMALL = 1 << 15  # bytes; a smaller batch is not worth a buffer of its own
 _KEPT = 4  # pieces of memory that are kept for the next batch; seldom more than were in use at once
 _LARGE = 1 << 20  # bytes; torch's allocator is as good for smaller ones
+_MANY = 16  # numbers in a list that is probably a sequence, not a row of columns
 _HUGE = 1 << 22  # bytes; in smaller ones, the end that fills no huge page is too large a part
 
 _allocate: ContextVar[Allocate | None] = ContextVar("allocate", default=None)
@@ -124,8 +126,23 @@ def _stacked_arrays(batch: Sequence[Any], *, collate_fn_map: Any = None) -> torc
     return stacked
 
 
+def _transposed(batch: Sequence[Any], *, collate_fn_map: Any = None) -> Any:
+    """Collate lists as torch does: position by position. Warn once if this makes a tensor of each token's position."""
+    first = batch[0]
+    if len(first) >= _MANY and type(first[0]) in (int, float, bool) and not _warned:
+        warn(
+            f"collate() makes {len(first)} tensors of a batch of lists of {len(first)} numbers, one for each position "
+            "in the lists: make tensors of the lists above batch(), by pack() for tokens or else by .map(torch.tensor)"
+        )
+        _warned.append(True)
+    if type(first) is not list or set(map(len, batch)) != {len(first)}:
+        return collate(batch, collate_fn_map={kind: fn for kind, fn in collate_fn_map.items() if kind is not list})
+    return [collate(column, collate_fn_map=collate_fn_map) for column in zip(*batch, strict=True)]
+
+
+_warned: list[bool] = []  # that lists of many numbers were collated
 _dtype_of = attrgetter("dtype")
 _layout_of = attrgetter("dtype", "shape", "strides")
-_COLLATE = {**default_collate_fn_map, torch.Tensor: _stacked}
+_COLLATE = {**default_collate_fn_map, torch.Tensor: _stacked, list: _transposed}
 if "numpy" in sys.modules:  # torch has imported it if it is there
     _COLLATE[sys.modules["numpy"].ndarray] = _stacked_arrays

@@ -13,9 +13,9 @@ _OURS = ("datapipes", "loader2", "reading_services", "contextlib", "concurrent",
 
 
 def warn(message: str, category: type[Warning] = UserWarning) -> None:
-    """Issue a warning that shows the nearest line outside this library, usually that of the user's loop."""
+    """Issue a warning that shows the nearest line outside this library and torch, usually that of the user's loop."""
     level, frame = 2, sys._getframe(1)
-    while frame.f_back is not None and is_ours(frame):
+    while frame.f_back is not None and (is_ours(frame) or _package(frame) == "torch"):
         level, frame = level + 1, frame.f_back
     warnings.warn(message, category, stacklevel=level)
 
@@ -30,5 +30,8 @@ def users_line(error: BaseException) -> str | None:
 
 def is_ours(frame: FrameType) -> bool:
     """Return whether a frame is part of this library."""
-    module = str(frame.f_globals.get("__name__"))
-    return frame.f_code.co_filename.startswith("<") or module.partition(".")[0] in _OURS
+    return frame.f_code.co_filename.startswith("<") or _package(frame) in _OURS
+
+
+def _package(frame: FrameType) -> str:
+    return str(frame.f_globals.get("__name__")).partition(".")[0]

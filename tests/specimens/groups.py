@@ -63,6 +63,10 @@ def packed_tensors(tap: Tap) -> Pipe:
     return tap(unseekable(11)).map(labelled).pack(5, fit="best", open_blocks=2, padding={"tokens": 0, "labels": -100})
 
 
+def words(x: int) -> dict[str, Any]:
+    return {"ids": sentence(x), "words": list(map(str, sentence(x)))}
+
+
 def columns(x: int) -> dict[str, Any]:
     return {"x": [10 * x + i for i in range(LENGTHS[x])], "even": torch.arange(LENGTHS[x]) % 2 == 0}
 
@@ -124,6 +128,11 @@ GROUPED = [
     Specimen("iter.pack", "best", lambda tap: tap(numbers(11)).map(tap.function(sentence)).pack(4, "best", 3)),
     Specimen("iter.pack", "cut", lambda tap: tap(unseekable(11)).map(sentence).pack(4, "cut", drop_last=True)),
     Specimen("iter.pack", "tensors and arrays", packed_tensors),
+    Specimen(
+        "iter.pack",
+        "words, and numbers of a type",
+        lambda tap: tap(numbers(11)).map(words).pack(5, "cut", dtype={"ids": torch.int16}),
+    ),
     Specimen(
         "iter.pack",
         "shuffled sequences",

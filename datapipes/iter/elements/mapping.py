@@ -68,6 +68,9 @@ class Mapper(Tolerant, IterDataPipe[R_co]):
 class Collator(Mapper[R_co]):
     """Each element, usually a batch, as tensors: ``torch.utils.data.default_collate`` or a user's function.
 
+    A batch of lists becomes a list with a tensor for each position in the lists, as in torch. If they have 16 or more
+    numbers, there is a warning: ``pack`` or ``map(torch.tensor)`` above ``batch`` gives one tensor.
+
     Args:
         conversion: The function of the element. With a dict or None, each element is or holds one pandas DataFrame,
             which becomes a named tuple of its columns. The function under a column's name converts it; other columns

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from torch.utils.data import default_collate
 
 from datapipes.elements.chunk import DataChunk
+from datapipes.iter import IterableWrapper
 from datapipes.memory import batches
 
 Pair = namedtuple("Pair", "left right")
@@ -135,3 +136,19 @@ def test_rows_of_two_kinds_are_torchs(first: str) -> None:
         for then in ROWS:
             for rows in ([ROWS[first](2), ROWS[then](2)], [ROWS[first](2), ROWS[first](2), ROWS[then](3)]):
                 assert _described(_outcome(batches.collated, rows)) == _described(_outcome(default_collate, rows)), then
+
+
+@pytest.mark.parametrize("wrap", [list, lambda row: (row, 1), lambda row: {"x": row}, lambda row: [row, "a"]])
+def test_lists_of_many_numbers_are_warned_of_once(wrap: Callable[[Any], Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batches, "_warned", [])
+    rows = IterableWrapper([wrap([number] * 16) for number in range(4)]).batch(2)
+    with pytest.warns(UserWarning, match=r"16 tensors of a batch of lists of 16 numbers.* pack\(\)") as given:
+        found = list(rows.collate())
+    assert [warning.filename for warning in given] == [__file__]
+    assert _described(found) == _described([default_collate(batch) for batch in rows])
+
+
+@pytest.mark.parametrize("row", [[1] * 15, (1,) * 16, ["a"] * 16, [torch.ones(1)] * 16])
+def test_other_lists_are_not_warned_of(row: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batches, "_warned", [])
+    assert _described(batches.collated([row, row])) == _described(default_collate([row, row]))
