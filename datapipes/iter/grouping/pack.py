@@ -11,6 +11,7 @@ from array import array
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import cache
+from itertools import chain
 from numbers import Integral, Real
 from typing import Any, ClassVar, Final, Literal, NamedTuple, TypeAlias, get_args
 
@@ -26,6 +27,7 @@ from datapipes.position.opening import Opening
 
 _TOKENS = "tokens"
 _OWN = ("segments", "positions")
+_LISTS: Final = (list, tuple)
 _TYPECODES: Final = {
     torch.int8: "b",
     torch.int16: "h",
@@ -44,13 +46,19 @@ Column: TypeAlias = "torch.Tensor | list[Any]"
 
 
 class Piece(NamedTuple):
-    """A sequence, or a part of one: each of its columns has ``size`` values."""
+    """A part of a sequence: ``size`` values of each column, from ``start`` on. It is cut out when it is used."""
 
     size: int
     columns: dict[str, Column]
+    types: dict[str, torch.dtype | type]
+    start: int = 0
 
     def part(self, start: int, stop: int) -> Piece:
-        return Piece(stop - start, {name: column[start:stop] for name, column in self.columns.items()})
+        return Piece(stop - start, self.columns, self.types, self.start + start)
+
+    def values(self, name: str) -> Column:
+        column = self.columns[name]
+        return column if len(column) == self.size else column[self.start : self.start + self.size]
 
 
 Block: TypeAlias = list[Piece]
@@ -84,6 +92,8 @@ class Packer(IterDataPipe[dict[str, Any]]):
         drop_last: Whether to leave out the blocks that are open at the end.
         dtype: The type of all columns, or a dict with one for each of some columns. A value that an integer type cannot
             hold is an error. By default, the type follows from the values.
+        marks: Whether to give the columns ``"segments"`` and ``"positions"``. Without them, a block takes a third of
+            the memory.
 
     >>> from datapipes.iter import IterableWrapper
     >>> for block in IterableWrapper([[5, 6, 7], [8, 9], [4]]).pack(4, fit="best"):
@@ -101,6 +111,7 @@ class Packer(IterDataPipe[dict[str, Any]]):
     padding: int | float | Mapping[str, int | float] = 0
     drop_last: bool = False
     dtype: torch.dtype | Mapping[str, torch.dtype] | None = None
+    marks: bool = True
 
     def __post_init__(self) -> None:
         needs_count(self, "size", 1, "A block has at least one token")
@@ -145,25 +156,30 @@ class Packer(IterDataPipe[dict[str, Any]]):
         Each open block has room for at least one token. The lists are changed, but not the objects in them.
         """
         piece = waiting[0]
-        size = piece.size
-        fitting = [i for i, room in enumerate(rooms) if room >= size or self.fit == "cut"]
-        if not fitting:
+        size, best = piece.size, None
+        for number, room in enumerate(rooms):
+            if (room >= size or self.fit == "cut") and (best is None or room < rooms[best]):
+                best = number
+        if best is None:
             if len(rooms) == (self.open_blocks if self.fit == "best" else 1):
                 return _taken(blocks, rooms, rooms.index(min(rooms)))
-            fitting = [len(blocks)]
+            best = len(blocks)
             blocks.append([])
             rooms.append(self.size)
-        best = min(fitting, key=rooms.__getitem__)
         room = rooms[best]
-        waiting[:1] = [piece.part(room, size)] if size > room else []
-        blocks[best] = [*blocks[best], piece.part(0, room) if size > room else piece]
-        rooms[best] -= min(size, room)
+        if size > room:
+            waiting[0], piece = piece.part(room, size), piece.part(0, room)
+        else:
+            del waiting[0]
+        blocks[best] = [*blocks[best], piece]
+        rooms[best] -= piece.size
         return None if rooms[best] else _taken(blocks, rooms, best)
 
     def _pieces(self, element: Any, blocks: list[Block]) -> list[Piece]:
         """Return a sequence in pieces of at most a block. Refuse one that cannot be packed with the others."""
-        columns = dict(element) if isinstance(element, Mapping) else {_TOKENS: element}
-        if not _is_sequence(columns) or {*_OWN} & {*columns}:
+        is_plain = isinstance(element, _LISTS) or not isinstance(element, Mapping)
+        columns = {_TOKENS: element} if is_plain else dict(element)
+        if not _is_sequence(columns) or not columns.keys().isdisjoint(_OWN):
             raise BadArgument(
                 f"{stage(self)} needs sequences of tokens: a list, an array or a tensor of one dimension, or a dict of "
                 f"several of one length, with no name 'segments' or 'positions'; got {element!r:.200}"
@@ -173,9 +189,10 @@ class Packer(IterDataPipe[dict[str, Any]]):
         if not len(next(iter(columns.values()))):
             return []
         piece = self.converted(columns)
-        if blocks and (kinds := _kinds(piece)) != (others := _kinds(blocks[0][0])):
+        if blocks and piece.types != (types := blocks[0][0].types):
             raise BadArgument(
-                f"{stage(self)}: {kinds} cannot be in one block with {others}; give dtype=, or make them alike before"
+                f"{stage(self)}: {piece.types} cannot be in one block with {types}; give dtype=, or make them alike "
+                "before"
             )
         if self.fit == "cut" or piece.size <= self.size:
             return [piece]
@@ -184,36 +201,55 @@ class Packer(IterDataPipe[dict[str, Any]]):
 
     def converted(self, columns: dict[str, Any]) -> Piece:
         """Return the columns of a sequence as tensors. A list that is not of numbers stays a list."""
-        dtypes = self.dtype if isinstance(self.dtype, Mapping) else dict.fromkeys(columns, self.dtype)
-        try:
-            new = {name: _column(column, dtypes.get(name)) for name, column in columns.items()}
-        except (TypeError, OverflowError) as error:
-            raise BadArgument(f"{stage(self)}: {error}; got {columns!r:.200}") from error
-        return Piece(len(next(iter(columns.values()))), new)
+        given, new = self.dtype, dict[str, Column]()
+        types: dict[str, torch.dtype | type] = {}
+        for name, column in columns.items():
+            try:
+                new[name] = values = _column(column, given.get(name) if isinstance(given, Mapping) else given)
+            except (TypeError, OverflowError) as error:
+                raise BadArgument(f"{stage(self)}: {error}; got {column!r:.200}") from error
+            types[name] = list if isinstance(values, list) else values.dtype
+        return Piece(len(column), new, types)
 
     def _laid_out(self, block: Block) -> dict[str, Any]:
         """Return a block as new columns."""
-        names = block[0].columns
-        padding = self.padding if isinstance(self.padding, Mapping) else dict.fromkeys(names, self.padding)
-        rest = self.size - sum(piece.size for piece in block)
-        laid = {name: _joined([piece.columns[name] for piece in block], rest, padding[name]) for name in names}
+        rest = self.size
+        for piece in block:
+            rest -= piece.size
+        laid: dict[str, Any] = {}
+        for name in block[0].columns:
+            columns = [piece.values(name) for piece in block]
+            if rest:
+                padding = self.padding[name] if isinstance(self.padding, Mapping) else self.padding
+                columns.append(_filled(columns[0], rest, padding))
+            laid[name] = _joined(columns)
+        if self.marks:
+            laid |= self._marks(block, rest)
+        return laid
+
+    def _marks(self, block: Block, rest: int) -> dict[str, torch.Tensor]:
+        """Return the numbers of the sequences in a block, and of the tokens in each sequence."""
         segments, positions, counted = array("q"), array("q"), _counted(self.size)
         for number, piece in enumerate(block, 1):
             segments += array("q", [number]) * piece.size
             positions += counted[: piece.size]
-        for name, marks in zip(_OWN, (segments, positions), strict=True):
-            marks += array("q", [0]) * rest
-            laid[name] = torch.frombuffer(marks, dtype=torch.int64)
-        return laid
+        if rest:
+            segments += array("q", [0]) * rest
+            positions += array("q", [0]) * rest
+        tensors = (torch.frombuffer(marks, dtype=torch.int64) for marks in (segments, positions))
+        return dict(zip(_OWN, tensors, strict=True))
 
 
 def _is_sequence(columns: dict[str, Any]) -> bool:
     """Return whether all columns are sequences of one length."""
+    sizes = set()
     for column in columns.values():
-        is_tensor = isinstance(column, torch.Tensor) or _is_array(column)
-        if not (column.ndim == 1 if is_tensor else isinstance(column, list | tuple)):
-            return False
-    return len({len(column) for column in columns.values()}) == 1
+        if not isinstance(column, _LISTS):
+            is_tensor = isinstance(column, torch.Tensor) or _is_array(column)
+            if not is_tensor or column.ndim != 1:
+                return False
+        sizes.add(len(column))
+    return len(sizes) == 1
 
 
 def _is_array(column: Any) -> bool:
@@ -223,7 +259,7 @@ def _is_array(column: Any) -> bool:
 
 def _column(column: Any, dtype: torch.dtype | None) -> Column:
     """Return a sequence that is not empty as a tensor, or as a list if it is not of numbers and there is no dtype."""
-    if _is_array(column):
+    if not isinstance(column, _LISTS) and _is_array(column):
         column = _from_array(column)
     if isinstance(column, torch.Tensor):
         return column if dtype in (None, column.dtype) else _cast(column, dtype)
@@ -241,9 +277,10 @@ def _of_numbers(column: list[Any] | tuple[Any, ...]) -> torch.Tensor | None:
     """Return ints as int64, floats as float32 and bools as bool. Return None for anything else."""
     if type(column[0]) is bool and {*map(type, column)} == {bool}:
         return torch.frombuffer(bytearray(column), dtype=torch.bool)
-    with suppress(TypeError, OverflowError):
+    try:
         return torch.frombuffer(array("q", column), dtype=torch.int64)
-    kinds = {*map(type, column)}
+    except (TypeError, OverflowError):
+        kinds = {*map(type, column)}
     if all(issubclass(kind, Real) for kind in kinds) and not all(issubclass(kind, Integral) for kind in kinds):
         with suppress(OverflowError):
             return torch.frombuffer(array("f", column), dtype=torch.float32)
@@ -268,12 +305,14 @@ def _cast(column: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     return new
 
 
-def _joined(columns: list[Any], rest: int, padding: int | float) -> Column:
-    """Return columns one after the other as a new column, and so many values of padding."""
-    first = columns[0]
-    if isinstance(first, list):
-        return [*(value for column in columns for value in column), *[padding] * rest]
-    return torch.cat([*columns, first.new_full((rest,), padding)] if rest else columns)
+def _filled(column: Column, length: int, value: int | float) -> Column:
+    """Return a new column of the same type and of this length, filled with a value."""
+    return [value] * length if isinstance(column, list) else column.new_full((length,), value)
+
+
+def _joined(columns: list[Any]) -> Column:
+    """Return columns one after the other as a new column."""
+    return [*chain.from_iterable(columns)] if isinstance(columns[0], list) else torch.cat(columns)
 
 
 @cache
@@ -281,9 +320,8 @@ def _counted(size: int) -> array[int]:
     return array("q", range(size))
 
 
-def _kinds(piece: Piece) -> dict[str, str | torch.dtype]:
-    """Return the types of the columns, by name; they must be equal for sequences in one block."""
-    return {name: "list" if isinstance(column, list) else column.dtype for name, column in piece.columns.items()}
+def _saved(piece: Piece) -> dict[str, Column]:
+    return {name: piece.values(name) for name in piece.columns}
 
 
 def _taken(blocks: list[Block], rooms: list[int], number: int) -> Block:
@@ -304,8 +342,8 @@ class _PackCell(Cell):
     def save(self) -> Any:
         if not self.blocks and not self.waiting:
             return None
-        blocks = [[piece.columns for piece in block] for block in self.blocks]
-        return {"blocks": self.encode(blocks), "waiting": self.encode([piece.columns for piece in self.waiting])}
+        blocks = [list(map(_saved, block)) for block in self.blocks]
+        return {"blocks": self.encode(blocks), "waiting": self.encode(list(map(_saved, self.waiting)))}
 
     def load(self, saved: Any) -> None:
         if saved is None:

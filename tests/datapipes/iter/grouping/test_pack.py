@@ -126,6 +126,11 @@ def test_a_batch_is_a_tensor_of_blocks() -> None:
     assert batch["tokens"][:, ::4].tolist() == [[0, 1], [2, 3], [4, 5]]
 
 
+def test_marks_can_be_left_out() -> None:
+    (block,) = IterableWrapper([[1, 2], [3]]).pack(4, marks=False)
+    assert lists(block) == {"tokens": [1, 2, 3, 0]}
+
+
 def test_columns_are_packed_alike() -> None:
     rows = [{"ids": [1, 2], "labels": [3, 4]}, {"ids": [5], "labels": [6]}]
     (block,) = IterableWrapper(rows).pack(4, padding={"ids": 0, "labels": -100})
