@@ -44,21 +44,32 @@ class Resumable(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
+        data = self._next(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+    def readall(self) -> bytes:
+        """Return the rest of the file. io's own method reads 8 KiB at a time."""
+        parts: list[bytes] = []
+        while data := self._next(BUFFER):
+            parts.append(data)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def _next(self, most: int) -> bytes:
         if self._error is not None:
             raise without_frames(self._error)
         while True:
             try:
                 with self._clock:
-                    data = self._received(len(buffer))
+                    data = self._received(most)
                     self._clock.check()
                 break
             except Exception as error:
                 self._recover(error)
-        buffer[: len(data)] = data
         self._at += len(data)
         if self._work is not None:
             self._work.add(len(data))
-        return len(data)
+        return data
 
     def _recover(self, error: Exception) -> None:
         while True:

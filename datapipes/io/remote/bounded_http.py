@@ -8,7 +8,7 @@ wait: the lookup of a host's name.
 from __future__ import annotations
 
 import io
-from typing import Any
+from typing import Any, NoReturn
 
 from requests.adapters import HTTPAdapter
 from urllib3 import connection, connectionpool
@@ -99,3 +99,26 @@ class BoundedAdapter(HTTPAdapter):  # type: ignore[misc]  # requests is not look
         if set(manager.pool_classes_by_scheme.values()) == _THEIRS:  # not SOCKS
             manager.pool_classes_by_scheme = _POOLS
         return manager
+
+
+def raise_as_requests(error: Exception, request: Any) -> NoReturn:
+    """Raise an error of urllib3 as requests raises it for a prepared request."""
+    _Raising(error).send(request, stream=True)
+    raise AssertionError from error
+
+
+class _Raising(HTTPAdapter):  # type: ignore[misc]  # requests is not looked into
+    """Adapter whose connections raise an error. ``send`` translates it, so that the table of errors is requests'."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__()
+        self._error = error
+
+    def get_connection_with_tls_context(self, *_: Any, **__: Any) -> Any:
+        return self
+
+    def cert_verify(self, *_: Any) -> None:
+        """Do nothing: the request was sent."""
+
+    def urlopen(self, **_: Any) -> NoReturn:
+        raise self._error

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pickle
+import re
 import socket
 from collections.abc import Iterator
+from contextlib import ExitStack
 from random import Random
 from typing import Any
 
@@ -256,3 +258,115 @@ def test_all_that_goes_wrong_with_a_server_is_a_transfer_error_that_names_the_ur
     assert isinstance(caught.value, of_requests)
     assert url in str(caught.value)
     assert type(caught.value).__name__ == of_requests.__name__
+
+
+def test_proxies_and_certificates_are_looked_up_once_for_each_host(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked_up = []
+    original = requests.Session.merge_environment_settings
+
+    def counted(self: requests.Session, url: str, *args: Any, **kwargs: Any) -> Any:
+        looked_up.append(url)
+        return original(self, url, *args, **kwargs)
+
+    monkeypatch.setattr(requests.Session, "merge_environment_settings", counted)
+    server.pages |= {f"/{n}": File(str(n).encode()) for n in range(5)}
+    urls = [server.url(f"/{n}") for n in range(5)]
+    assert [stream.read() for _, stream in IterableWrapper(urls).read_from_http()] == [b"0", b"1", b"2", b"3", b"4"]
+    assert looked_up == [urls[0]]
+
+
+OPTIONS: dict[str, dict[str, Any]] = {
+    "none": {},
+    "headers": {"headers": {"X-Own": "1", "User-Agent": "mine", "Accept": None}},
+    "auth": {"auth": ("me", "hush")},
+}
+ODD_PATHS = [
+    "/plain/a.b-c_d~e",
+    "/q?a=1&b=c",
+    "/with space",
+    "/ü",
+    "/a/../b",
+    "/./c",
+    "/%41%2f",
+    "/x;y",
+    "",
+    "?q=1",
+    "/#f",
+]
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+def test_all_files_of_a_host_are_requested_as_requests_does(server: Server, options: str) -> None:
+    def sent(**further: Any) -> list[tuple[str, dict[str, str]]]:
+        server.requests.clear()
+        urls = IterableWrapper([server.url(path) for path in ODD_PATHS + ODD_PATHS])
+        with pytest.warns(UserWarning, match="404"):
+            assert list(urls.read_from_http(on_error="skip", **OPTIONS[options], **further)) == []
+        return [(seen.path, seen.headers) for seen in server.requests]
+
+    assert sent() == sent(hooks={})  # requests prepares each request of a stage with hooks
+
+
+@pytest.mark.parametrize("given", ["environment", "option"])
+def test_a_proxy_is_sent_the_whole_url(server: Server, given: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    server.pages |= {"/a": File(b"a"), "/b": File(b"b")}
+    monkeypatch.setenv("NO_PROXY", "direct.invalid")
+    monkeypatch.setenv("http_proxy", server.url("") if given == "environment" else "")
+    options: dict[str, Any] = {"proxies": {"http": server.url("")}} if given == "option" else {}
+    urls = ["http://elsewhere.invalid/a", "http://elsewhere.invalid/b"]
+    assert [s.read() for _, s in IterableWrapper(urls).read_from_http(**options)] == [b"a", b"b"]
+    assert [seen.path for seen in server.requests] == urls
+
+
+def test_cookies_are_sent_with_what_follows_in_a_file_and_not_with_the_next(server: Server) -> None:
+    def page(handler: Handler) -> None:
+        if "Range" in handler.headers:
+            File(DATA)(handler)
+        else:
+            handler.begin(200, {"Set-Cookie": "sid=1", "ETag": '"1"', "Content-Length": str(len(DATA))})
+            handler.wfile.write(DATA[:300_000])
+            handler.cut()
+
+    server.pages["/f"] = page
+    urls = IterableWrapper([server.url("/f")] * 2)
+    assert [stream.read() for _, stream in urls.read_from_http(transfer=QUICK)] == [DATA, DATA]
+    assert [seen.headers.get("cookie") for seen in server.requests] == [None, "sid=1"] * 2
+
+
+def test_a_stage_reads_from_many_hosts_in_turn() -> None:
+    with ExitStack() as stack:
+        servers = [stack.enter_context(serving()) for _ in range(12)]  # urllib3 keeps the pools of ten
+        for number, server in enumerate(servers):
+            server.pages["/f"] = File(str(number).encode())
+        urls = [server.url("/f") for server in servers] * 2
+        found = [stream.read() for _, stream in IterableWrapper(urls).read_from_http(transfer=QUICK)]
+    assert found == [str(number).encode() for number in range(12)] * 2
+
+
+def not_http(handler: Handler) -> None:
+    """Answer in another protocol."""
+    handler.wfile.write(b"hello\r\n\r\n")
+    handler.cut()
+
+
+@pytest.mark.parametrize(
+    "page", [status(404), status(503), hangs_up, stalling, stalling_in_headers, not_http, "refused", "no host"]
+)
+def test_errors_are_those_of_requests(server: Server, page: Any) -> None:
+    server.pages |= {"/first": File(b"x"), "/f": page}
+    url = {"refused": "http://127.0.0.1:1/f?token=hush", "no host": "http://a..b/f"}.get(str(page), server.url("/f"))
+
+    def raised(**options: Any) -> tuple[Any, ...]:
+        it = iter(IterableWrapper([server.url("/first"), url]).read_from_http(transfer=HASTY, **options))
+        next(it)[1].close()
+        with pytest.raises(OSError, match="/f") as caught:
+            next(it)
+        text = re.sub("0x[0-9a-f]+", "0x", str(caught.value))
+        return type(caught.value).__mro__, text, len(server.requests)
+
+    *ours, after = raised()
+    *by_requests, twice = raised(hooks={})
+    assert ours == by_requests
+    assert twice == 2 * after
