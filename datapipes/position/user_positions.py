@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import replace
 from itertools import chain, compress, pairwise, repeat, starmap
 from types import GeneratorType
@@ -128,8 +127,11 @@ class ReplayCell(CountCell):
         elements = starmap(step, repeat(()))
         for before, fault in pairwise([0, *self._faults]):
             self._pass_over(elements, fault - before)
-            with suppress(Exception):  # it raised before, and the element is spent in any case
+            try:
                 step()
+            except Exception as error:  # it raised before, and the element is spent in any case
+                if not consumes_element(error):
+                    raise
         self._pass_over(elements, self._behind - max(self._faults, default=0))
 
     def _pass_over(self, elements: Iterator[Any], number: int) -> None:

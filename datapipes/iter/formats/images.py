@@ -129,10 +129,10 @@ class _PictureCell(Cell):
         self.taken = CountCell()
 
     def done(self) -> int:
-        return self.taken.save()
+        return self.taken.given()
 
     def save(self) -> dict[str, Any]:
-        return {"taken": self.taken.save(), "errors": self.saved_errors()}
+        return {"taken": self.taken.given(), "errors": self.saved_errors()}
 
     def load(self, saved: Any) -> None:
         taken, errors = fields(saved, "taken", "errors")
