@@ -50,9 +50,11 @@ def lazy_imports(package: str) -> Iterator[None]:
     def get(name: str) -> Any:
         if name not in postponed:
             raise AttributeError(f"module {package!r} has no attribute {name!r}", name=name)
-        home, there = postponed[name]
-        value = import_module(f"{home}.{there}") if home == package else getattr(import_module(home, package), there)
-        setattr(module, name, value)  # from now on it is found without coming here
+        source, there = postponed[name]
+        value = (
+            import_module(f"{source}.{there}") if source == package else getattr(import_module(source, package), there)
+        )
+        setattr(module, name, value)  # Python does not call this function for the name again
         return value
 
     namespace.update(
