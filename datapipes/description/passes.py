@@ -10,41 +10,42 @@ A copy counts from 0.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, MutableMapping
 from multiprocessing.context import get_spawning_popen
 from typing import Any
-from weakref import finalize
+
+from torch.utils.weak import WeakIdKeyDictionary
 
 from datapipes.description import structure
 from datapipes.description.user_code import counted_epoch
 from datapipes.description.user_iter import PINNED
 
-_counted: dict[int, int | None] = {}
-"""Number of passes by the id of the pipe. None: ``set_seed`` was called, and no pass has begun since."""
+_counted: MutableMapping[structure.Pipe, int | None] = WeakIdKeyDictionary()
+"""Number of passes of each pipe. None: ``set_seed`` was called, and no pass has begun since."""
 
-_epochs: dict[int, int | None] = {}
-"""The attribute ``epoch`` that these passes count on from, by the id of the pipe: from another one they start over."""
+_epochs: MutableMapping[structure.Pipe, int | None] = WeakIdKeyDictionary()
+"""The attribute ``epoch`` that these passes count on from: from another one they start over."""
 
 
 def start_over(pipe: structure.Pipe) -> None:
     """Count the passes of a pipe from 0 again, because its seed was set."""
-    _note(pipe, None)
+    _counted[pipe] = None
 
 
 def count(graph: structure.Pipe) -> None:
     """Count a pass over a graph at each of its stages with a pinned seed or a counted epoch."""
     for stage in filter(_is_counted, structure.walk(graph)):
         epoch = counted_epoch(stage)
-        is_set_anew = _epochs.setdefault(id(stage), epoch) != epoch
-        _epochs[id(stage)] = epoch
-        _note(stage, 1 if is_set_anew else (_counted.get(id(stage)) or 0) + 1)
+        is_set_anew = _epochs.setdefault(stage, epoch) != epoch
+        _epochs[stage] = epoch
+        _counted[stage] = 1 if is_set_anew else (_counted.get(stage) or 0) + 1
 
 
 def numbers(graph: structure.Pipe) -> dict[int, int]:
     """Return the number of the latest pass of each counted stage, by its place in the unfolded graph."""
-    if not _counted or not any(id(stage) in _counted for stage in structure.walk(graph)):
+    if not _counted or not any(stage in _counted for stage in structure.walk(graph)):
         return {}
-    latest = {structure.place_of(copy): _counted.get(id(stage)) for stage, copy in structure.unfolded(graph)}
+    latest = {structure.place_of(copy): _counted.get(stage) for stage, copy in structure.unfolded(graph)}
     return {place: number - 1 for place, number in latest.items() if number is not None}
 
 
@@ -53,19 +54,19 @@ def go_on(graph: structure.Pipe, numbers: Mapping[int, int]) -> None:
     if any(map(_is_counted, structure.walk(graph))):
         for stage, copy in structure.unfolded(graph):
             if _is_counted(stage):
-                _note(stage, numbers.get(structure.place_of(copy), 0) + 1)
+                _counted[stage] = numbers.get(structure.place_of(copy), 0) + 1
 
 
 def settle(graph: structure.Pipe, epoch: int) -> None:
     """Count a loader's epochs from ``epoch`` on, at the stages whose seed was set since the last call."""
     for stage in structure.walk(graph) if _counted else ():
-        if _counted.get(id(stage), 0) is None:
-            _note(stage, 1 - epoch)
+        if _counted.get(stage, 0) is None:
+            _counted[stage] = 1 - epoch
 
 
 def telling(pipe: structure.Pipe, reduced: tuple[Any, ...]) -> tuple[Any, ...]:
     """Wrap the pickle reduction of a pipe, so that a process that is started with it continues to count."""
-    if get_spawning_popen() is None or (passes := _counted.get(id(pipe))) is None:
+    if get_spawning_popen() is None or (passes := _counted.get(pipe)) is None:
         return reduced
     make, arguments, *rest = reduced
     return _made, (passes, make, arguments), *rest
@@ -73,7 +74,7 @@ def telling(pipe: structure.Pipe, reduced: tuple[Any, ...]) -> tuple[Any, ...]:
 
 def _made(passes: int, make: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
     pipe = make(*arguments)
-    _note(pipe, passes)
+    _counted[pipe] = passes
     return pipe
 
 
@@ -81,14 +82,3 @@ def _is_counted(stage: structure.Pipe) -> bool:
     if structure.is_native(stage) or structure.draws_by_number(stage):
         return vars(stage).get("_seed") is not None
     return PINNED in vars(stage) or counted_epoch(stage) is not None
-
-
-def _note(pipe: structure.Pipe, passes: int | None) -> None:
-    if id(pipe) not in _counted:
-        finalize(pipe, _forget, id(pipe)).atexit = False
-    _counted[id(pipe)] = passes
-
-
-def _forget(pipe: int) -> None:
-    for known in (_counted, _epochs):
-        known.pop(pipe, None)

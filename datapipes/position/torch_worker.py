@@ -17,13 +17,14 @@ from __future__ import annotations
 import inspect
 import multiprocessing
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, MutableMapping
 from types import CodeType
 from typing import Any
 from weakref import finalize
 
 from torch.utils.data import ChainDataset, get_worker_info
 from torch.utils.data._utils.fetch import _IterableDatasetFetcher
+from torch.utils.weak import WeakIdKeyDictionary
 
 from datapipes.description import passes, structure
 from datapipes.description.pipe import IterDataPipe
@@ -38,7 +39,7 @@ from datapipes.sharding.group import RankInfo, ranks
 _FETCHING = {_IterableDatasetFetcher.__init__.__code__, _IterableDatasetFetcher.fetch.__code__}
 """Code of torch's loader that reads the elements of a stream."""
 
-_begun: dict[int, tuple[int, int]] = {}
+_begun: MutableMapping[structure.Pipe, tuple[int, int]] = WeakIdKeyDictionary()
 """The seed of each pipe that was iterated in this worker, and its latest epoch."""
 
 _given: dict[int, int] = {}
@@ -109,21 +110,20 @@ def warn_of_copies(pipe: structure.Pipe, whole: structure.Pipe, workers: int, wo
 
 def _next_epoch(pipe: structure.Pipe, info: Any, here: RankInfo) -> tuple[int, int]:
     """Return the seed of a pipe in this worker, and the number of its next epoch."""
-    if id(pipe) not in _begun:
-        finalize(pipe, _begun.pop, id(pipe), None)
+    if pipe not in _begun:
         asker = f"worker {info.id} of {info.num_workers}"
         seed = (info.seed - info.id) % 2**64
         if here.world > 1:
             rank: Any = multiprocessing.parent_process()
             with leaving_with(rank.pid):  # torch's own workers check for it only between two elements
                 seed = here.shared(on_any_machine(pipe), asker, seed)
-        _begun[id(pipe)] = seed, 0
+        _begun[pipe] = seed, 0
     else:
-        seed, epoch = _begun[id(pipe)]
+        seed, epoch = _begun[pipe]
         if id(pipe) in _sessions:  # a loaded state may have changed its epoch
             epoch = _sessions[id(pipe)].run.epoch
-        _begun[id(pipe)] = seed, epoch + 1
-    return _begun[id(pipe)]
+        _begun[pipe] = seed, epoch + 1
+    return _begun[pipe]
 
 
 def _dataset_of_a_caller() -> Any:
