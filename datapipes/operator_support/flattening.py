@@ -304,27 +304,34 @@ class Flattening(IterDataPipe[T_co]):
         """Return the elements that one element becomes."""
         raise NotImplementedError(f"{type(self).__name__} has no _inner")
 
+    def _inner_of_opening(self) -> Callable[[Any], Iterable[T_co]]:
+        """Return ``_inner``, or a function for its purpose that depends on what is decided when the stage is opened."""
+        return self._inner
+
     def _open(self, at: Opening) -> Iterator[T_co]:
         (source,) = self._reads()
         above = at.above()
         held = at.cell(partial(self._cell, self, self._let_go))
         held.seeded = at.seed(), at.run.number
-        return self._elements(held.inputs(at.source(source), above, at_start=not at.resumed), held)
+        inputs = held.inputs(at.source(source), above, at_start=not at.resumed)
+        return self._elements(inputs, held, self._inner_of_opening())
 
     def _let_go(self, element: Any) -> None:
         """Close the streams of an element that is used up, or left."""
         StreamWrapper.close_streams(element)
 
-    def _elements(self, inputs: Iterator[Any], held: FlattenCell) -> Iterator[T_co]:
+    def _elements(
+        self, inputs: Iterator[Any], held: FlattenCell, inner: Callable[[Any], Iterable[T_co]]
+    ) -> Iterator[T_co]:
         for element in inputs:
             held.pending = held.rest is None
             try:
                 if held.faults is not None:
-                    yield from self._tolerant(element, held, held.faults)
+                    yield from self._tolerant(element, held, held.faults, inner)
                     continue
                 if held.rest is None:
                     try:
-                        held.begin(element, self._inner(element))
+                        held.begin(element, inner(element))
                     except Exception:
                         held.failed()
                         self._let_go(element)
@@ -346,13 +353,15 @@ class Flattening(IterDataPipe[T_co]):
         if held.faults is not None:
             held.faults.finish()
 
-    def _tolerant(self, element: Any, held: FlattenCell, faults: ToleratedErrors) -> Iterator[T_co]:
+    def _tolerant(
+        self, element: Any, held: FlattenCell, faults: ToleratedErrors, inner: Callable[[Any], Iterable[T_co]]
+    ) -> Iterator[T_co]:
         """Yield the elements that one element becomes, and absorb errors."""
         last, alike = None, 0  # the same error several times, with no element in between
         while True:
             try:
                 if held.rest is None:
-                    held.begin(element, self._inner(element))
+                    held.begin(element, inner(element))
                 for made in held.rest or ():
                     last = None
                     yield made
@@ -361,7 +370,7 @@ class Flattening(IterDataPipe[T_co]):
                 raise
             except Exception as error:
                 held.locate(error)
-                made = self._absorbed(error, element, held, faults)
+                made = self._absorbed(error, element, held, faults, inner)
                 alike = alike + 1 if last == (type(error), error.args) else 1
                 last = type(error), error.args
                 gives_up = isinstance(error, _BROKEN_STREAM) or alike == _STUCK
@@ -375,7 +384,14 @@ class Flattening(IterDataPipe[T_co]):
             self._let_go(element)
         held.finish()
 
-    def _absorbed(self, error: Exception, element: Any, held: FlattenCell, faults: ToleratedErrors) -> Any:
+    def _absorbed(
+        self,
+        error: Exception,
+        element: Any,
+        held: FlattenCell,
+        faults: ToleratedErrors,
+        inner: Callable[[Any], Iterable[T_co]],
+    ) -> Any:
         """Return the replacement for an element that could not be made. Its number is used up in any case."""
         before = held.given()
 
@@ -383,7 +399,7 @@ class Flattening(IterDataPipe[T_co]):
             if not rewound(element):
                 raise error
             held.start_over(before)
-            held.begin(element, self._inner(element))
+            held.begin(element, inner(element))
             held.lost += 1
             made = next(held.rest or iter(()), SKIP)
             held.lost -= 1

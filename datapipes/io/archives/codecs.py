@@ -11,7 +11,7 @@ import lzma
 import os
 import zlib
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 from datapipes.messages.extras import needed
 
@@ -39,23 +39,31 @@ class Codec(Protocol):
 
 
 class _Zlib:
-    """Decompressor of deflate data, in the frame that ``wbits`` selects."""
+    """Decompressor of deflate data, in the frame that ``wbits`` selects, by zlib or by isal's module of the same API.
 
-    def __init__(self, wbits: int) -> None:
-        self._inner = zlib.decompressobj(wbits)
+    isal decodes up to 64 KiB of output ahead, so it raises an error earlier than zlib, and the output is lost.
+    """
+
+    def __init__(self, wbits: int, library: Any = zlib) -> None:
+        self._error = library.error
+        self._inner = library.decompressobj(wbits)
         self.needs_input = True
 
     @property
     def eof(self) -> bool:
-        return self._inner.eof
+        return bool(self._inner.eof)
 
     @property
     def unused_data(self) -> bytes:
-        return self._inner.unused_data
+        unused: bytes = self._inner.unused_data
+        return unused
 
     def decompress(self, data: bytes, max_length: int) -> bytes:
         tail = self._inner.unconsumed_tail
-        made = self._inner.decompress(tail + data if tail else data, max_length)
+        try:
+            made: bytes = self._inner.decompress(tail + data if tail else data, max_length)
+        except self._error as error:
+            raise zlib.error(str(error)) from error
         self.needs_input = not self._inner.unconsumed_tail and len(made) < max_length
         return made
 
@@ -145,15 +153,44 @@ class _Stored:
         return made
 
 
-CODECS: dict[str, Callable[[], Codec]] = {
-    "gzip": lambda: _Zlib(zlib.MAX_WBITS | 16),
+WBITS = {"gzip": zlib.MAX_WBITS | 16, "deflate": -zlib.MAX_WBITS}
+"""Kinds that isal decompresses, with their frames."""
+
+_CODECS: dict[str, Callable[[], Codec]] = {
     "bz2": bz2.BZ2Decompressor,
     "lzma": lambda: lzma.LZMADecompressor(memlimit=MEMORY),
     "zstd": _Zstd,
-    "deflate": lambda: _Zlib(-zlib.MAX_WBITS),
     "lzma1": _Lzma1,
     "stored": _Stored,
 }
+
+
+def new_codec(name: str, isal: Any = None, beginning: bytes = b"") -> Codec:
+    """Return a decompressor of one kind of compression.
+
+    Args:
+        name: The kind.
+        isal: The module that decompresses gzip and deflate. ``None``: zlib does it.
+        beginning: First bytes of the stream. isal needs the whole header of a gzip stream at once, otherwise it reads
+            the stream wrongly. zlib reads a stream whose header is not whole in these bytes.
+    """
+    if name not in WBITS:
+        return _CODECS[name]()
+    fits = isal is not None and (name != "gzip" or _has_whole_header(beginning))
+    return _Zlib(WBITS[name], isal if fits else zlib)
+
+
+def _has_whole_header(data: bytes) -> bool:
+    """Return whether a gzip header ends in these bytes. Return False for unknown flags, which isal ignores."""
+    flags = data[3] if len(data) > 3 else 0xFF
+    end = 10
+    if flags & 0x04:  # an extra field
+        end += 2 + int.from_bytes(data[10:12], "little")
+    for text in (0x08, 0x10):  # a name, a comment
+        if flags & text:
+            end = data.find(b"\0", end) + 1 or len(data) + 1
+    return flags < 0x20 and end + (flags & 0x02) <= len(data)
+
 
 UNMARKED = {"lzma1", "stored"}
 """Kinds that may end wherever the data does; only a known size proves that they are complete."""

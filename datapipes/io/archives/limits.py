@@ -1,4 +1,4 @@
-"""Limits on decompressed data: a ratio and a size, counted for the outermost file.
+"""How a stage unpacks files: limits on decompressed data, a ratio and a size, counted for the outermost file.
 
 A small file can unpack to any amount of data, especially if it contains further archives. The input counted is the
 compressed bytes of the outermost file. The output counted is, for each level of nesting, the sum over that file.
@@ -27,11 +27,15 @@ MAX_RATIO = 200.0
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
-    """Limits on the data that comes out of one outermost file; None means no limit."""
+class Unpacking:
+    """Limits on the data that comes out of one outermost file; None means no limit.
+
+    ``isal`` is the module that decompresses gzip and deflate. None: zlib does it.
+    """
 
     max_ratio: float | None = MAX_RATIO
     max_bytes: int | None = None
+    isal: Any = None
 
     def ratio(self) -> tuple[float, int] | None:
         """Return the ratio in force and the bytes that are exempt from it. Return None if no ratio is in force."""
@@ -43,11 +47,12 @@ class Limits:
 class Meter:
     """Counter of the input and output of one decompression, charged to the outermost file."""
 
-    __slots__ = ("_account", "_depth", "_free", "_label", "_max_bytes", "_max_ratio", "_taken", "_totals")
+    __slots__ = ("_account", "_depth", "_free", "_label", "_max_bytes", "_max_ratio", "_taken", "_totals", "isal")
 
-    def __init__(self, limits: Limits, label: str, outer: Meter | None = None) -> None:
-        self._max_ratio, self._free = limits.ratio() or (inf, 0)
-        self._max_bytes = inf if limits.max_bytes is None else limits.max_bytes
+    def __init__(self, unpacking: Unpacking, label: str, outer: Meter | None = None) -> None:
+        self.isal = unpacking.isal
+        self._max_ratio, self._free = unpacking.ratio() or (inf, 0)
+        self._max_bytes = inf if unpacking.max_bytes is None else unpacking.max_bytes
         self._label = label
         self._account: Meter = self if outer is None else outer._account
         self._depth: int = 0 if outer is None else outer._depth + 1

@@ -20,7 +20,7 @@ from datapipes.elements.streams import can_seek
 from datapipes.errors import BadArgumentType, CorruptTar
 from datapipes.io.archives.codecs import LONGEST_BEGINNING, codec_of
 from datapipes.io.archives.inflating import inflated
-from datapipes.io.archives.limits import Limits
+from datapipes.io.archives.limits import Unpacking
 from datapipes.io.archives.ranges import MOST, Shared
 
 _BLOCK = 512
@@ -192,7 +192,7 @@ def _corrupt(shared: Shared, at: int, what: str) -> CorruptTar:
     return CorruptTar(f"{shared.label}: {what}; the header at byte {at} is damaged, or this is not a tar archive")
 
 
-def plain_tar(file: Any, path: str, limits: Limits, codec: str | None) -> Any:
+def plain_tar(file: Any, path: str, unpacking: Unpacking, codec: str | None) -> Any:
     """Return an archive's content, decompressed. If ``codec`` is None, the first bytes determine the compression."""
     head = b""
     if codec is None:
@@ -202,7 +202,7 @@ def plain_tar(file: Any, path: str, limits: Limits, codec: str | None) -> Any:
     if not codec and can_seek(file):
         file.seek(-len(head), io.SEEK_CUR)
         return file
-    return inflated(file, codec or "stored", path, limits, head)
+    return inflated(file, codec or "stored", path, unpacking, head)
 
 
 def content_of(archive: tarfile.TarFile, path: str) -> Any:

@@ -19,6 +19,7 @@ from itertools import pairwise
 from typing import Any
 
 from datapipes.errors import CorruptZip, Loader2Error
+from datapipes.io.archives.codecs import new_codec
 from datapipes.io.archives.inflating import Expected, Inflating
 from datapipes.io.archives.limits import Meter, Metered
 from datapipes.io.archives.ranges import Range, Shared
@@ -152,7 +153,7 @@ class _Data(Metered):
         info = self._info
         data = made = self._shared.read_at(self._start, info.compress_size, self._path)
         if info.compress_type == zipfile.ZIP_DEFLATED:
-            codec = zlib.decompressobj(-zlib.MAX_WBITS)
+            codec = new_codec("deflate", self._meter.isal)
             try:
                 made = codec.decompress(data, info.file_size + 1)
             except zlib.error:

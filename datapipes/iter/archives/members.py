@@ -10,6 +10,7 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from os.path import dirname, join, normpath
 from typing import Any, ClassVar, Literal, NoReturn, cast
 
@@ -18,6 +19,7 @@ from datapipes.elements.streams import Origin, StreamWrapper, can_seek, streams_
 from datapipes.errors import BadArgumentType, Loader2Error, StateError, UnsafeMember
 from datapipes.io.archives.limits import Meter
 from datapipes.io.archives.ranges import Shared
+from datapipes.io.fast import fast_library
 from datapipes.messages.warnings import warn
 from datapipes.operator_support.flattening import Flattening
 from datapipes.position.reopening import label
@@ -33,21 +35,24 @@ class ArchiveStage(Flattening[tuple[str, StreamWrapper]]):
     _out_of_streams: ClassVar[Literal["", "one of each", "several of each"]] = "several of each"
     _kind: ClassVar[str]
 
-    def _inner(self, element: Any) -> ArchiveMembers:
+    def _inner_of_opening(self) -> Callable[[Any], ArchiveMembers]:
+        return partial(self._members_of, fast_library("isal.isal_zlib"))
+
+    def _members_of(self, isal: Any, element: Any) -> ArchiveMembers:
         path, archive = opened(element, str(self._fluent))
         try:
-            return self._members(path, archive)
+            return self._members(path, archive, isal)
         except Exception as error:
             warn_of(self._kind, error, self)
             raise
 
-    def _members(self, path: str, archive: StreamWrapper) -> ArchiveMembers:
-        """Return the members of an archive that was not read yet."""
+    def _members(self, path: str, archive: StreamWrapper, isal: Any) -> ArchiveMembers:
+        """Return the members of an archive that was not read yet. ``isal`` is the module, if it is used."""
         raise NotImplementedError(f"{type(self).__name__} has no _members")
 
     def _reopening(self, source: StreamWrapper | None) -> Callable[..., StreamWrapper]:
         archive = cast("StreamWrapper", source)
-        return self._members(archive.name or "", archive).again
+        return self._members(archive.name or "", archive, fast_library("isal.isal_zlib")).again
 
     def _let_go(self, element: Any) -> None:
         for stream in streams_of(element):

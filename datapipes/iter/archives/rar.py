@@ -14,7 +14,7 @@ from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.elements.streams import StreamWrapper, unwrapped
 from datapipes.errors import CorruptData, Loader2Error
 from datapipes.io.archives.inflating import Expected, Inflating
-from datapipes.io.archives.limits import MAX_RATIO, Limits, Meter, Metered, meter_of
+from datapipes.io.archives.limits import MAX_RATIO, Meter, Metered, Unpacking, meter_of
 from datapipes.io.archives.ranges import Range, Shared, seekable
 from datapipes.iter.archives.members import (
     ArchiveMembers,
@@ -65,12 +65,12 @@ class RarArchiveLoader(Tolerant, ArchiveStage):
         needed("rarfile", "rar", "load_from_rar")
         super().__post_init__()
 
-    def _members(self, path: str, archive: StreamWrapper) -> ArchiveMembers:
+    def _members(self, path: str, archive: StreamWrapper, isal: Any) -> ArchiveMembers:
         origin = origin_from_start(archive)
         file = unwrapped(archive)
         if isinstance(getattr(file, "raw", None), RarData):
             raise ValueError(f"Nested RAR archive is not supported: {path}")
-        meter = Meter(Limits(self.max_ratio, self.max_bytes), path, meter_of(file))
+        meter = Meter(Unpacking(self.max_ratio, self.max_bytes), path, meter_of(file))
         file, shared = seekable(file, path)
         return _RarMembers(self, path, archive, rar_entries(file, shared), shared, origin, meter)
 

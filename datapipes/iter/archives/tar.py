@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.elements.streams import StreamWrapper, unwrapped
 from datapipes.errors import CorruptTar
-from datapipes.io.archives.limits import MAX_RATIO, Limits
+from datapipes.io.archives.limits import MAX_RATIO, Unpacking
 from datapipes.io.archives.ranges import Range, Shared
 from datapipes.io.archives.tar_entries import SYMBOLIC_LINK, Entry, content_of, entries, plain_tar
 from datapipes.iter.archives.members import (
@@ -38,7 +38,8 @@ class TarArchiveLoader(Tolerant, ArchiveStage):
     skipped, with a warning that counts them. A device, and a link or a name that leads outside the archive, are errors;
     the next element is the following member. A damaged header is an error. An archive without the end marker gives all
     its members and then an error, which ``on_error="skip"`` skips. Changed data in plain tar is undetectable, because
-    tar has no checksum of the data. The limits apply to the whole output of one compressed archive.
+    tar has no checksum of the data. The limits apply to the whole output of one compressed archive. gzip is
+    decompressed by isal if it is installed (``loader2[fast]``).
 
     Args:
         mode: ``"r:*"`` or ``"r"`` detects the compression of each archive. ``"r:gz"``, ``"r:bz2"``, ``"r:xz"``,
@@ -70,17 +71,18 @@ class TarArchiveLoader(Tolerant, ArchiveStage):
         super().__post_init__()
         needs(self.mode in _MODES, self, f"Invalid mode {self.mode!r}: choose one of {', '.join(_MODES)}")
 
-    def _members(self, path: str, archive: StreamWrapper) -> ArchiveMembers:
+    def _members(self, path: str, archive: StreamWrapper, isal: Any) -> ArchiveMembers:
         origin = origin_from_start(archive)
-        shared = self._shared(path, unwrapped(archive))
+        shared = self._shared(path, unwrapped(archive), isal)
         return _TarMembers(self, path, archive, entries(shared), shared, origin)
 
-    def _shared(self, path: str, file: Any) -> Shared:
+    def _shared(self, path: str, file: Any, isal: Any) -> Shared:
         mode = _MODES[self.mode]
         if isinstance(file, tarfile.TarFile):
             content = content_of(file, path)
         else:
-            content = plain_tar(file, path, Limits(self.max_ratio, self.max_bytes), _CODECS[mode[2:]])
+            unpacking = Unpacking(self.max_ratio, self.max_bytes, isal)
+            content = plain_tar(file, path, unpacking, _CODECS[mode[2:]])
         return Shared(content, path, in_order=mode[1] == "|")
 
     __len__ = given_length

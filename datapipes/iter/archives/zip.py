@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.elements.streams import StreamWrapper, unwrapped
-from datapipes.io.archives.limits import MAX_RATIO, Limits, Meter, meter_of
+from datapipes.io.archives.limits import MAX_RATIO, Meter, Unpacking, meter_of
 from datapipes.io.archives.ranges import seekable
 from datapipes.io.archives.zip_entries import content, kind_of_member, zip_entries
 from datapipes.iter.archives.members import (
@@ -31,7 +31,8 @@ class ZipArchiveLoader(Tolerant, ArchiveStage):
     A path is the archive's path followed by the member's. Streams may be read in any order, also after the last one.
     The last bytes of a member are given after its checksum is verified. A member that is a link or a device, or whose
     name leads outside the archive, is an error; the next element is the following member. A stream that cannot be
-    sought is copied first. The limits apply to the whole output of one archive.
+    sought is copied first. The limits apply to the whole output of one archive. Deflated members are decompressed by
+    isal if it is installed (``loader2[fast]``).
 
     >>> import io, zipfile
     >>> from datapipes.iter import IterableWrapper
@@ -53,11 +54,11 @@ class ZipArchiveLoader(Tolerant, ArchiveStage):
     max_ratio: float | None = MAX_RATIO
     max_bytes: int | None = None
 
-    def _members(self, path: str, archive: StreamWrapper) -> ArchiveMembers:
+    def _members(self, path: str, archive: StreamWrapper, isal: Any) -> ArchiveMembers:
         origin = origin_from_start(archive)
         file = unwrapped(archive)
         file = file.fp if isinstance(file, zipfile.ZipFile) else file
-        meter = Meter(Limits(self.max_ratio, self.max_bytes), path, meter_of(file))
+        meter = Meter(Unpacking(self.max_ratio, self.max_bytes, isal), path, meter_of(file))
         file, shared = seekable(file, path)
         return _ZipMembers(self, path, archive, zip_entries(file, path), shared, origin, meter)
 

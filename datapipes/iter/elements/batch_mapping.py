@@ -69,7 +69,7 @@ class BatchMapper(Tolerant, Flattening[R_co]):
         above = at.above()
         held = at.cell(partial(_BatchMapCell, self))
         batches = held.batches(at.source(self.datapipe))
-        return self._elements(held.inputs(batches, above, at_start=not at.resumed), held)
+        return self._elements(held.inputs(batches, above, at_start=not at.resumed), held, self._inner)
 
     def _inner(self, batch: list[Any]) -> Iterable[R_co]:
         column = self.input_col

@@ -159,9 +159,9 @@ class ShuffledFlatMapper(Shuffling, _FlatMapping[T_co]):
     def _of(self, at: Opening, live: _LiveIterable) -> Iterator[T_co]:
         """Return the elements of one live iterable, from its position on."""
         live.held.seeded = at.seed(self._seed), at.run.number
-        return (
-            self._elements(live.held.inputs(iter(())), live.held) if live.above is None else self._taken_again(at, live)
-        )
+        if live.above is not None:
+            return self._taken_again(at, live)
+        return self._elements(live.held.inputs(iter(())), live.held, self._inner)
 
     def _taken_again(self, at: Opening, live: _LiveIterable) -> Iterator[T_co]:
         positions, live.above = live.above, None
@@ -172,7 +172,7 @@ class ShuffledFlatMapper(Shuffling, _FlatMapping[T_co]):
                 break
             else:
                 raise StateError(f"{live.held.label}: an element of the saved position no longer exists")
-            yield from self._elements(live.held.inputs(iter(())), live.held)
+            yield from self._elements(live.held.inputs(iter(())), live.held, self._inner)
         finally:
             session.close()
 

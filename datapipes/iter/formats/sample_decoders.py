@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import gzip
 import io
+import zlib
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import cache, partial
 from typing import Any, TypeAlias
 
@@ -48,8 +50,11 @@ def decoders_of(decode: Decode) -> list[Decoder]:
     return [each if callable(each) else _decoder_of_images(each) for each in asked] + _PLAIN
 
 
-def decoded(sample: dict[str, Any], decoders: Sequence[Decoder]) -> dict[str, Any]:
-    """Return a sample with its files decoded, under webdataset's keys: without the dot and in lower case."""
+def decoded(sample: dict[str, Any], decoders: Sequence[Decoder], isal: Any) -> dict[str, Any]:
+    """Return a sample with its files decoded, under webdataset's keys: without the dot and in lower case.
+
+    ``isal`` is the module that decompresses gzip, or None.
+    """
     found: dict[str, Any] = {}
     for key, data in sample.items():
         if key[:1] != ".":
@@ -59,18 +64,29 @@ def decoded(sample: dict[str, Any], decoders: Sequence[Decoder]) -> dict[str, An
             with data:
                 data = data.read()
         try:
-            found[key[1:].lower()] = _first(key.lower(), data, decoders) if isinstance(data, bytes) else data
+            found[key[1:].lower()] = _first(key.lower(), data, decoders, isal) if isinstance(data, bytes) else data
         except Exception as error:
             error.add_note(f"decoding {key!r} of the sample {sample.get('__key__')!r}")
             raise
     return found
 
 
-def _first(ending: str, data: bytes, decoders: Sequence[Decoder]) -> Any:
+def _first(ending: str, data: bytes, decoders: Sequence[Decoder], isal: Any) -> Any:
     if decoders and ending.endswith(".gz"):
-        ending, data = ending[:-3], gzip.decompress(data)
+        ending, data = ending[:-3], _gunzipped(data, isal)
     answers = (decoder(ending, data) for decoder in decoders)
     return next((answer for answer in answers if answer is not None), data)
+
+
+def _gunzipped(data: bytes, isal: Any) -> bytes:
+    """Decompress by isal. What is not one whole stream goes to ``gzip``, whose data or error counts."""
+    if isal is not None:
+        codec = isal.decompressobj(zlib.MAX_WBITS | 16)
+        with suppress(isal.error):
+            made: bytes = codec.decompress(data)
+            if codec.eof and not codec.unused_data:
+                return made
+    return gzip.decompress(data)
 
 
 def _by_ending(functions: Mapping[str, Callable[[bytes], Any]], ending: str, data: bytes) -> Any:

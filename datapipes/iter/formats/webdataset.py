@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.elements.streams import StreamWrapper, can_seek, is_lost
 from datapipes.errors import BadArgument, StateError
+from datapipes.io.fast import fast_library
 from datapipes.iter.files.contents import pair_of
 from datapipes.iter.formats.sample_decoders import Decode, Decoder, decoded, decoders_of
 from datapipes.position.cells import Cell
@@ -34,7 +35,8 @@ class WebDataset(IterDataPipe[dict[str, Any]]):
             of the ending, such as ``".jpg"``, and the content, which returns None for unknown endings; or several
             of these; or a dict of functions of the content by ending. Keys are then without the dot and in lower
             case, as in webdataset. Tensors in colors or gray, such as ``"torchrgb8"``, are made as ``decode_images``
-            makes them. ``None``: data is not decoded, and keys keep the dot.
+            makes them. A file whose ending is ``.gz`` is decompressed first, by isal if it is installed
+            (``loader2[fast]``). ``None``: data is not decoded, and keys keep the dot.
 
     >>> from datapipes.iter import IterableWrapper
     >>> files = [("1.jpg", b"..."), ("1.cls", b"7"), ("2.jpg", b"!")]
@@ -54,11 +56,15 @@ class WebDataset(IterDataPipe[dict[str, Any]]):
 
     def _open(self, at: Opening) -> Iterator[dict[str, Any]]:
         samples = self._samples(at.source(self.source_datapipe), at.cell(_SampleCell), at)
-        return samples if self.decode is None else self._decoded(samples, decoders_of(self.decode))
+        if self.decode is None:
+            return samples
+        return self._decoded(samples, decoders_of(self.decode), fast_library("isal.isal_zlib"))
 
-    def _decoded(self, samples: Iterator[dict[str, Any]], decoders: list[Decoder]) -> Iterator[dict[str, Any]]:
+    def _decoded(
+        self, samples: Iterator[dict[str, Any]], decoders: list[Decoder], isal: Any
+    ) -> Iterator[dict[str, Any]]:
         for sample in samples:
-            yield decoded(sample, decoders)
+            yield decoded(sample, decoders, isal)
 
     def _samples(self, source: Iterator[Any], held: _SampleCell, at: Opening) -> Iterator[dict[str, Any]]:
         for element in source:
