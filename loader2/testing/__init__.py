@@ -16,19 +16,14 @@ are tried by the same laws.
 - ``specimen``: Specimen, an example graph for the laws, and Tap, which makes its elements fail
 """
 
-from datapipes.errors import LawBroken
-from loader2.testing.laws import LAWS, PLACED, check
-from loader2.testing.pipes import check_pipe
-from loader2.testing.services import check_service
-from loader2.testing.specimen import Specimen, Tap
+from datapipes.description.exports import lazy_imports
 
-__all__ = [
-    "LAWS",
-    "PLACED",
-    "LawBroken",
-    "Specimen",
-    "Tap",
-    "check",
-    "check_pipe",
-    "check_service",
-]
+with lazy_imports(__name__):
+    from datapipes.errors import LawBroken as LawBroken
+    from loader2.testing.laws import LAWS as LAWS
+    from loader2.testing.laws import PLACED as PLACED
+    from loader2.testing.laws import check as check
+    from loader2.testing.pipes import check_pipe as check_pipe
+    from loader2.testing.services import check_service as check_service
+    from loader2.testing.specimen import Specimen as Specimen
+    from loader2.testing.specimen import Tap as Tap
