@@ -1,8 +1,8 @@
 """Pictures in files, as tensors: decoded, cut to a box, resized with antialiasing.
 
-Pillow reads the header of every picture, and so decides about errors, limits on pixels and the size. simplejpeg, if it
-is used, decodes the pixels of a JPEG in gray or RGB, to the same bits. A JPEG that it refuses is decoded again by
-Pillow, whose picture or error counts. torch resizes: its pixels are within 1 of Pillow's, and take a third of the time.
+Pillow decides about errors, warnings and limits on pixels. simplejpeg, if it is used, decodes a JPEG in gray or RGB to
+the same bits. A JPEG that it refuses is decoded again by Pillow, whose picture or error counts. torch resizes in a
+fifth of Pillow's time. Its pixels are within 1 of Pillow's, but for one value in some ten million, which is 2 away.
 
 The boxes are those of torchvision's transforms, from the draws of ``random_order.draws_of``. The orientation in EXIF
 data is not applied, as in Pillow, torchvision and webdataset. The first frame of an animation is decoded.
@@ -43,7 +43,9 @@ Box: TypeAlias = tuple[int, int, int, int]
 
 _TRIES = 10
 _FACTORS = (8, 4, 2)
-_SHIFTS = (0, 8, 16) if sys.byteorder == "little" else (24, 16, 8)  # of red, green and blue in a pixel of four bytes
+_SHIFTS = ((0, 0), (1, 8), (2, 8)) if sys.byteorder == "little" else ((2, 8), (1, 8), (0, 8))
+"""The planes in the order in which shifts bring their colors into the lowest byte of a pixel, each with its shift."""
+_HEADER = 4096  # bytes in which EXIF data and lists of pictures begin
 _LEAST_SCALED = 64  # pixels; below it, two factors may give one size
 
 
@@ -99,15 +101,17 @@ class PictureForm:
             draws: The draws for this picture: the first one is that of the mirroring, the others those of the box.
             fast: The module ``simplejpeg``, or None.
         """
-        with opened(data) as image:
-            width, height = image.size
-            mirrored = self.flip and next(draws) < 0.5
-            box = (0, 0, width, height)
-            if self.crop == "random":
-                box = random_box(width, height, self.scale, self.ratio, draws)
-            wanted = self._resized(width, height)
-            factor = 1 if self.exact else _factor(image, box, wanted)
-            pixels = pixels_of(image, data, self.mode, fast, factor)
+        pixels = _of_plain_jpeg(data, self.mode, fast) if self.exact and fast is not None else None
+        image = opened(data) if pixels is None else None
+        height, width = image.size[::-1] if pixels is None else pixels.shape[:2]
+        mirrored = self.flip and next(draws) < 0.5
+        box = (0, 0, width, height)
+        if self.crop == "random":
+            box = random_box(width, height, self.scale, self.ratio, draws)
+        wanted = self._resized(width, height)
+        factor = 1 if self.exact else _factor(image, box, wanted)
+        if pixels is None:
+            pixels = _of_opened(image, data, self.mode, fast, factor)
         if factor > 1:
             box = (box[0] // factor, box[1] // factor, -(-box[2] // factor), -(-box[3] // factor))
         left, top, right, bottom = box
@@ -137,6 +141,9 @@ class PictureForm:
         return h, int(h * width / height)
 
 
+# The functions below return pixels as rows, columns and colors. Those in RGB have four bytes, as in Pillow.
+
+
 def opened(data: Any) -> Any:
     """Open the picture in the bytes of a file with Pillow, which reads the header and checks its limits on pixels."""
     pillow = needed("PIL.Image", "images", "decode_images")
@@ -147,23 +154,47 @@ def opened(data: Any) -> Any:
         raise
 
 
-def pixels_of(image: Any, data: Any, mode: Mode, fast: Any = None, factor: int = 1) -> torch.Tensor:
-    """Return the pixels of an opened picture: rows, columns and colors. Those of "RGB" have four bytes, as in Pillow.
+def _of_plain_jpeg(data: Any, mode: Mode, fast: Any) -> torch.Tensor | None:
+    """Return the pixels of a JPEG, or None if Pillow has to look at the header.
 
-    Args:
-        image: The picture, as ``opened`` returned it.
-        data: The bytes that it was opened from.
-        mode: ``"RGB"``, or ``"L"``: the gray of the picture in RGB.
-        fast: The module ``simplejpeg``, or None.
-        factor: The factor by which a JPEG is made smaller while it is decoded: 1, 2, 4 or 8.
+    Pillow warns of damaged EXIF data and lists of pictures, and of sizes near its limit. Its look takes 20 us.
     """
+    is_jpeg = isinstance(data, bytes | bytearray) and data.startswith(b"\xff\xd8\xff")
+    if not is_jpeg or data.find(b"Exif\0", 0, _HEADER) >= 0 or data.find(b"MPF\0", 0, _HEADER) >= 0:
+        return None
+    try:
+        height, width, colors, _ = fast.decode_jpeg_header(data)
+    except Exception:  # also a KeyError, for an unusual subsampling
+        return None
+    most = needed("PIL.Image", "images", "decode_images").MAX_IMAGE_PIXELS
+    if colors not in ("YCbCr", "RGB", "Gray") or (most is not None and width * height > most):
+        return None
+    return _of_jpeg(data, mode, fast, (width, height), is_gray=colors == "Gray")
+
+
+def _of_jpeg(
+    data: Any, mode: Mode, fast: Any, size: tuple[int, int], is_gray: bool, factor: int = 1
+) -> torch.Tensor | None:
+    """Return the pixels of a JPEG, or None if simplejpeg refuses it."""
+    form = "RGBX" if mode == "RGB" else "GRAY" if is_gray else "RGB"
+    width, height = (-(-side // factor) for side in size)
+    try:
+        found = fast.decode_jpeg(data, form, min_height=height, min_width=width, min_factor=factor)
+    except Exception:  # Pillow's picture or error counts
+        return None
+    if found.shape[:2] != (height, width):
+        return None
+    if form == "RGB":
+        return _of_pillow(needed("PIL.Image", "images", "decode_images").fromarray(found), mode)
+    return torch.from_numpy(found)
+
+
+def _of_opened(image: Any, data: Any, mode: Mode, fast: Any, factor: int) -> torch.Tensor:
+    """Return the pixels of an opened picture, made smaller by 1, 2, 4 or 8 while it is decoded."""
     if fast is not None and image.format in ("JPEG", "MPO") and image.mode in ("RGB", "L"):
-        form = "RGBX" if mode == "RGB" else "GRAY" if image.mode == "L" else "RGB"
-        found = _by_simplejpeg(fast, data, form, image.size, factor)
-        if found is not None and form == "RGB":
-            return _of_pillow(needed("PIL.Image", "images", "decode_images").fromarray(found), mode)
+        found = _of_jpeg(data, mode, fast, image.size, image.mode == "L", factor)
         if found is not None:
-            return torch.from_numpy(found)
+            return found
     if factor > 1:
         image.draft(None, (image.width // factor, image.height // factor))
     return _of_pillow(image, mode)
@@ -181,24 +212,14 @@ def _of_pillow(image: Any, mode: Mode) -> torch.Tensor:
     return torch.frombuffer(memory, dtype=torch.uint8).view(image.height, image.width, colors)
 
 
-def _by_simplejpeg(fast: Any, data: Any, form: str, size: tuple[int, int], factor: int) -> Any:
-    """Return the pixels of a JPEG, or None if simplejpeg refuses it."""
-    width, height = (-(-side // factor) for side in size)
-    try:
-        found = fast.decode_jpeg(data, form, min_height=height, min_width=width, min_factor=factor)
-    except ValueError:
-        return None
-    return found if found.shape[:2] == (height, width) else None
-
-
 def _planes(pixels: torch.Tensor) -> torch.Tensor:
-    """Return pixels as contiguous planes. Shifts of whole pixels take two thirds of the time of a strided copy."""
+    """Return pixels, which may change, as contiguous planes. Shifts of whole pixels are faster than a strided copy."""
     if pixels.shape[2] == 1:
         return pixels.permute(2, 0, 1).clone(memory_format=torch.contiguous_format)
     words = pixels.contiguous().view(torch.int32)[..., 0]
     planes = torch.empty((3, *words.shape), dtype=torch.uint8)
-    for plane, shift in zip(planes, _SHIFTS, strict=True):
-        plane.copy_(words >> shift)
+    for plane, shift in _SHIFTS:
+        planes[plane] = words.bitwise_right_shift_(shift) if shift else words
     return planes
 
 
@@ -253,7 +274,19 @@ class DecodingImages(DrawingByNumber):
         return PictureForm(self.size, self.crop, self.scale, self.ratio, self.flip, self.mode, self.exact)
 
     def _maker(self) -> Callable[[Any, Iterator[float]], Any]:
-        """Return a function of an element and its draws that returns the element with its picture decoded."""
+        """Return a function of an element and its draws that returns the element with its picture decoded.
+
+        It is made once for a session.
+        """
+        in_run = self._seed_in_run
+        if in_run is None:
+            return self._new_maker()
+        if in_run.opened is None:
+            in_run.opened = self._new_maker()
+        made: Callable[[Any, Iterator[float]], Any] = in_run.opened
+        return made
+
+    def _new_maker(self) -> Callable[[Any, Iterator[float]], Any]:
         form, key = self._form(), self.key
         tensor_of = partial(form.tensor_of, fast=fast_library("simplejpeg"))
         names = _names(key) if isinstance(key, str) else ()

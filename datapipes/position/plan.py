@@ -161,7 +161,7 @@ class Plan:
         for stage in self._draw_by_number:
             pinned, place = stage._seed, structure.place_of(stage)
             seed = run.stage_seed(place, shards[id(stage)]) if pinned is None else run.pinned_seed(pinned, place)
-            stage._seed_in_run.seed = seed
+            stage._seed_in_run.start(seed)
 
     @cached_property
     def read_by_key(self) -> list[Pipe]:

@@ -40,13 +40,22 @@ def draw_default_seed(generator: torch.Generator | None = None) -> int:
 class SeedInRun:
     """Seed of one stage in one session, shared by the copies that the plan makes of the stage.
 
-    It is for stages that draw by number. Such a stage may be read by position without being opened.
+    It is for stages that draw by number. Such a stage may be read by position without being opened, and so keeps here
+    what it would make when it is opened.
     """
 
-    __slots__ = ("seed",)
+    __slots__ = ("opened", "seed")
 
-    def __init__(self) -> None:
-        self.seed = 0
+    def __init__(self, seed: int = 0) -> None:
+        self.start(seed)
+
+    def start(self, seed: int) -> None:
+        """Begin a session with a seed."""
+        self.seed = seed
+        self.opened: Any = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return SeedInRun, (self.seed,)
 
 
 class ErrorCounts:

@@ -29,8 +29,8 @@ class ImageDecoder(DecodingImages, Tolerant, IterDataPipe[Any]):
     becomes ``(path, tensor)``. Or it is a sample, of which ``key`` names the picture. Files are read and closed.
 
     Formats are those of Pillow. With the extra ``fast``, JPEGs are decoded by simplejpeg, to the same bits. Resizing is
-    bilinear with antialiasing, within 1 of Pillow's pixels. The orientation in EXIF data is not applied. Pictures of 16
-    bits are scaled to 8. The first frame of an animation is decoded.
+    bilinear with antialiasing, within 1 of Pillow's pixels (2 for one value in some ten million). The orientation in
+    EXIF data is not applied. Pictures of 16 bits are scaled to 8. The first frame of an animation is decoded.
 
     Boxes and mirroring are drawn from the seed, the epoch and the number of the element at this stage, in its shard.
     They are the same after a resume. Below ``sharding_filter`` a worker decodes its own elements only.

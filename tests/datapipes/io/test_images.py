@@ -59,7 +59,9 @@ def must_be_near(found: torch.Tensor, expected: torch.Tensor) -> None:
     assert found.is_contiguous()
     assert found.untyped_storage().nbytes() == found.numel(), "a state or a queue would have more than the picture"
     assert found.shape == expected.shape
-    assert int((found.int() - expected.int()).abs().max()) <= 1
+    away = (found.int() - expected.int()).abs()
+    assert int(away.max()) <= 2
+    assert int((away > 1).sum()) <= 1 + away.numel() // 100  # the next test has the true share
 
 
 sides = st.integers(1, 90)
@@ -112,6 +114,18 @@ def test_a_pair_is_an_exact_size_or_one_to_cover(width: int, height: int, h: int
     exactly = of_pillow(data).resize((w, h), Image.Resampling.BILINEAR)
     must_be_near(PictureForm((h, w)).tensor_of(data, iter(())), planes(exactly))
     assert PictureForm((h, w), "center").tensor_of(data, iter(())).shape == (3, h, w)
+
+
+def test_hardly_a_value_is_more_than_one_away_from_pillow() -> None:
+    """Both round between two passes, with weights of 16 and of 22 bits: one value in 40 million is 2 away."""
+    more, values = 0, 0
+    for number in range(60):
+        data = saved(picture(200 + number, 350 - 2 * number, seed=number), "PNG")
+        whole = of_pillow(data).resize((224, 224), Image.Resampling.BILINEAR)
+        away = (PictureForm((224, 224)).tensor_of(data, iter(())).int() - planes(whole).int()).abs()
+        more, values = more + int((away > 1).sum()), values + away.numel()
+    assert more <= 10
+    assert values > 9_000_000
 
 
 def torchvisions_box(width: int, height: int, scale: Any, ratio: Any, draws: Iterator[float]) -> Any:
