@@ -85,6 +85,8 @@ WIDTH = 72
 _SHIM = "https://unpkg.com/iframe-worker/shim"  # what the theme asks for
 _CODE = re.compile(r"``(.+?)``", re.DOTALL)
 _EXAMPLE = re.compile(r"(?<=^```pycon\n)(?:.*\n)*?(?=```$)", re.MULTILINE)
+# A checkout has a link to the program in the line above.
+_PROGRAM = re.compile(r"^.*\n<!-- program: (?P<name>\w+) -->", re.MULTILINE)
 _ARGS = re.compile(r"^ *Args:\n(?: +.*\n)+", re.MULTILINE)
 
 
@@ -106,6 +108,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     made |= {"operators/index.md": _catalogue(), "reference.md": _reference()}
     # A checkout has a sentence about the list in its place.
     made["errors.md"] = re.sub(r"(?m)^.*\n<!-- classes -->", _errors, files.src_uris["errors.md"].content_string)
+    made["recipes.md"] = _PROGRAM.sub(_program, files.src_uris["recipes.md"].content_string)
     for entries in _topics().values():
         for kind, name, operator in entries:
             made[f"operators/{kind}.{name}.md"] = operator_page(kind, name, operator)
@@ -328,11 +331,19 @@ def _tutorials() -> list[Path]:
 
 
 def _tutorial(path: Path) -> str:
-    source = _ruff_format(path.read_text("utf-8"))
-    docstring, code = source.split('"""', 2)[1:]
-    title, _, text = docstring.strip().partition("\n")
     behind = "---\nsearch:\n  boost: 0.2\n---\n\n"  # the pages of the guide, where a search finds both
-    return f"{behind}# Tutorial: {path.stem}\n\n{_prose(title)}\n{_prose(text)}\n\n```python\n{code.strip()}\n```\n"
+    return f"{behind}# Tutorial: {path.stem}\n\n{_script(path)}\n"
+
+
+def _program(found: re.Match[str]) -> str:
+    return _script(ROOT / "tutorials" / "recipes" / f"{found['name']}.py")
+
+
+def _script(path: Path) -> str:
+    """Return a program as a page shows it: the text of its docstring, and then the code."""
+    docstring, code = _ruff_format(path.read_text("utf-8")).split('"""', 2)[1:]
+    title, _, text = docstring.strip().partition("\n")
+    return f"{_prose(title)}\n{_prose(text)}\n\n```python\n{code.strip()}\n```"
 
 
 def _root_page(name: str) -> str:

@@ -1,8 +1,9 @@
-"""Eight kinds of real work, each as this library's pages teach it and as each peer's own pages teach it.
+"""Ten kinds of real work, each as this library's pages teach it and as each peer's own pages teach it.
 
 A kind is a file: what makes its data, what one element is, and a function for each contender, which gives a loader.
-Contenders do the same work with the same functions for decoding and the like, and what they deliver has to be the same
-elements, in whatever order. ``python -m benchmarks.real`` runs them; each in a fresh process, in turn.
+Ours has the graph of a program in ``tutorials/recipes``, with the functions that all contenders share. Contenders do
+the same work with the same functions for decoding and the like, and what they deliver has to be the same elements, in
+whatever order. ``python -m benchmarks.real`` runs them; each in a fresh process, in turn.
 
 - ``data``: the folder in which data are made once, and words, waves and pictures to make them of
 - ``digest``: the elements of a loader as one number, whatever their order and form

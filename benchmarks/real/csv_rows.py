@@ -43,11 +43,9 @@ def features(row: list[str]) -> Row:
 
 
 def ours(folder: Path, workers: int) -> Any:
-    from datapipes.iter import IterableWrapper
+    from tutorials.recipes import rows_of_csv
 
-    files: Any = IterableWrapper(paths(folder)).shuffle().sharding_filter().open_files()
-    rows = files.parse_csv(skip_lines=1).shuffle(buffer_size=BUFFER).map(features)
-    return loaders.ours(rows.batch(BATCH).collate(), workers)
+    return loaders.ours(rows_of_csv.training(paths(folder), features), workers)
 
 
 class Rows(IterableDataset[Row]):

@@ -46,10 +46,18 @@ def paths(folder: Path) -> list[str]:
 
 
 def ours(folder: Path, workers: int) -> Any:
-    from datapipes.iter import FileLister
+    from tutorials.recipes import pictures_in_folders
 
-    graph: Any = FileLister(str(folder), masks="*.jpg", recursive=True).shuffle().sharding_filter().map(decoded)
-    return loaders.ours(graph.batch(BATCH).collate(), workers)
+    samples = [(path, label(path)) for path in paths(folder)]
+    return loaders.ours(pictures_in_folders.training(samples, _decoded_samples), workers)
+
+
+def _decoded_samples(samples: Any) -> Any:
+    return samples.map(_decoded_sample)
+
+
+def _decoded_sample(sample: tuple[str, int]) -> tuple[npt.NDArray[np.uint8], int]:
+    return data.pixels(sample[0]), sample[1]
 
 
 def torch(folder: Path, workers: int) -> Any:

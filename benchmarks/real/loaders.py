@@ -27,11 +27,9 @@ def ours(graph: Any, workers: int) -> Any:
 
 
 def ours_of_rows(rows: Any, batch: int, workers: int) -> Any:
-    """`docs/coming-from.md`: what torch's DataLoader does by arguments are stages."""
-    from datapipes.map import SequenceWrapper
+    from tutorials.recipes import rows_in_memory
 
-    graph: Any = SequenceWrapper(rows, deepcopy=False).shuffle().sharding_filter()
-    return ours(graph.batch(batch).collate(), workers)
+    return ours(rows_in_memory.training(rows, batch), workers)
 
 
 def torch_of(dataset: Any, workers: int, **options: Any) -> Any:

@@ -71,10 +71,9 @@ def paths(folder: Path) -> list[str]:
 
 
 def ours(folder: Path, workers: int) -> Any:
-    from datapipes.iter import FileLister
+    from tutorials.recipes import sound
 
-    graph: Any = FileLister(str(folder), masks="*.wav").shuffle().sharding_filter().map(spectrogram)
-    return loaders.ours(graph.batch(BATCH).collate(), workers)
+    return loaders.ours(sound.training(paths(folder), spectrogram), workers)
 
 
 def torch(folder: Path, workers: int) -> Any:

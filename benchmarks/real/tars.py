@@ -40,7 +40,7 @@ def make(folder: Path, elements: int) -> None:
                     tar.addfile(member, io.BytesIO(content))
 
 
-def decoded(sample: tuple[bytes, bytes]) -> Sample:
+def decoded(sample: tuple[bytes, bytes | int]) -> Sample:
     content, label = sample
     return data.pixels(io.BytesIO(content)), int(label)
 
@@ -68,10 +68,18 @@ def in_order(order: str, samples: Any) -> Any:
 
 def ours(order: str, folder: Path, workers: int) -> Any:
     from datapipes.iter import IterableWrapper
+    from tutorials.recipes import pictures_in_tars
 
-    files: Any = IterableWrapper(shards(folder)).shuffle().sharding_filter().open_files("rb")
-    samples = in_order(order, files.load_from_tar().webdataset())
-    return loaders.ours(samples.batch(BATCH).collate(), workers)
+    if order == BYTES:
+        graph: Any = pictures_in_tars.training(shards(folder), _decoded_samples, BUFFER)
+    else:
+        files = IterableWrapper(shards(folder)).shuffle().sharding_filter().open_files("rb")
+        graph = in_order(order, pictures_in_tars.samples(files)).batch(BATCH).collate()
+    return loaders.ours(graph, workers)
+
+
+def _decoded_samples(samples: Any) -> Any:
+    return samples.map(decoded)
 
 
 def old(order: str, folder: Path, workers: int) -> Any:

@@ -1,7 +1,8 @@
 """Lines of text to blocks of tokens: read, shuffled, tokenised, put into blocks of equal length, batched.
 
 The tokenizer is the same for all contenders and needs no download: the number of a word is a hash of it. Each 256 lines
-are put into blocks for themselves, and the last block is filled up with zeros; what counts as an element is a token.
+are put into blocks for themselves, and the last block is filled up with zeros; here `pack` fills it with the next ones.
+What counts as an element is a token.
 """
 
 from __future__ import annotations
@@ -49,9 +50,14 @@ def tokens(line: str) -> list[int]:
     return [1 + crc32(word.encode()) % VOCABULARY for word in WORDS.findall(line)]
 
 
+def encode(lines: Iterable[str]) -> list[int]:
+    """The tokens of all lines, one after the other."""
+    return [token for line in lines for token in tokens(line)]
+
+
 def blocks(lines: Iterable[str]) -> npt.NDArray[np.int64]:
-    """The tokens of all lines, one after the other, in blocks of equal length."""
-    flat = [token for line in lines for token in tokens(line)]
+    """The tokens of all lines in blocks of equal length."""
+    flat = encode(lines)
     cut: npt.NDArray[np.int64] = np.zeros((-(-len(flat) // BLOCK), BLOCK), dtype=np.int64)
     cut.flat[: len(flat)] = flat
     return cut
@@ -73,15 +79,13 @@ def plain(batch: Any) -> npt.NDArray[np.int64]:
 
 
 def _array(batch: Any) -> Any:
-    return np.asarray(batch["blocks"] if isinstance(batch, dict) else batch)
+    return np.asarray(batch.get("blocks", batch.get("tokens")) if isinstance(batch, dict) else batch)
 
 
 def ours(folder: Path, workers: int) -> Any:
-    from datapipes.iter import IterableWrapper
+    from tutorials.recipes import text_to_blocks
 
-    files: Any = IterableWrapper(paths(folder)).shuffle().sharding_filter().open_files(encoding="utf-8")
-    lines = files.readlines(return_path=False).shuffle(buffer_size=BUFFER)
-    return loaders.ours(lines.map_batches(blocks, batch_size=LINES_AT_ONCE).batch(BATCH).collate(), workers)
+    return loaders.ours(text_to_blocks.training(paths(folder), encode), workers)
 
 
 class Blocks(IterableDataset[npt.NDArray[np.int64]]):

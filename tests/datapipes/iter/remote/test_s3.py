@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import os
-import select
-import subprocess
-import sys
 from collections.abc import Iterator
 from random import Random
 from typing import Any
@@ -18,44 +15,25 @@ from datapipes import Transfer
 from datapipes.errors import BadArgument, CutShort, TransferError, TransferTimeout
 from datapipes.iter import FSSpecFileLister, FSSpecFileOpener, IoPathFileLister, IterableWrapper
 from tests.http_server import File, Handler, InTurn, Server, serving, status
+from tests.moto_server import CREDENTIALS, moto_server
 
 QUICK = Transfer(timeout=200, deadline=500, retries=2, backoff=0)
 DATA = Random(3).randbytes(700_000)
-PATIENCE = 300
-MOTO = """
-import sys
-from moto.server import ThreadedMotoServer
-server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
-server.start()
-print(server.get_host_and_port()[1], flush=True)
-sys.stdin.read()  # up to the end of the test, or of the process that runs it
-server.stop()
-"""
 
 
 @pytest.fixture(scope="module")
 def moto() -> Iterator[str]:
     """The URL of a moto server."""
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
-    with subprocess.Popen([sys.executable, "-c", MOTO], **pipes) as process:  # type: ignore[call-overload]  # of a dict
-        try:
-            poll = select.poll()
-            poll.register(process.stdout, select.POLLIN)
-            assert poll.poll(PATIENCE * 1000), "moto did not start"
-            yield f"http://127.0.0.1:{int(process.stdout.readline())}"
-            process.stdin.close()
-            process.wait(PATIENCE)
-        finally:
-            process.kill()
+    with moto_server() as url:
+        yield url
 
 
 @pytest.fixture
 def of_nobody(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     for name in ("AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_ENDPOINT_URL"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "nobody")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "hush")
-    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    for name, value in CREDENTIALS.items():
+        monkeypatch.setenv(name, value)
     s3fs.S3FileSystem.clear_instance_cache()
     yield
     s3fs.S3FileSystem.clear_instance_cache()  # no other test is to meet these servers
