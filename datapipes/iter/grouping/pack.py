@@ -52,13 +52,14 @@ class Piece(NamedTuple):
     columns: dict[str, Column]
     types: dict[str, torch.dtype | type]
     start: int = 0
+    is_whole: bool = True
 
     def part(self, start: int, stop: int) -> Piece:
-        return Piece(stop - start, self.columns, self.types, self.start + start)
+        return Piece(stop - start, self.columns, self.types, self.start + start, False)
 
     def values(self, name: str) -> Column:
         column = self.columns[name]
-        return column if len(column) == self.size else column[self.start : self.start + self.size]
+        return column if self.is_whole else column[self.start : self.start + self.size]
 
 
 Block: TypeAlias = list[Piece]
@@ -205,7 +206,8 @@ class Packer(IterDataPipe[dict[str, Any]]):
         types: dict[str, torch.dtype | type] = {}
         for name, column in columns.items():
             try:
-                new[name] = values = _column(column, given.get(name) if isinstance(given, Mapping) else given)
+                dtype = given if given is None or isinstance(given, torch.dtype) else given.get(name)
+                new[name] = values = _column(column, dtype)
             except (TypeError, OverflowError) as error:
                 raise BadArgument(f"{stage(self)}: {error}; got {column!r:.200}") from error
             types[name] = list if isinstance(values, list) else values.dtype
