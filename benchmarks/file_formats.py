@@ -98,6 +98,17 @@ def jsonl_loop(paths: list[str]) -> Iterator[Any]:
                 yield json.loads(line)
 
 
+def jsonl_gzip_pipes(paths: list[str]) -> Iterator[Any]:
+    return iter(_opened(paths).decompress().parse_jsonl(return_path=False))
+
+
+def jsonl_gzip_loop(paths: list[str]) -> Iterator[Any]:
+    for path in paths:
+        with gzip.open(path, "rb") as file:
+            for line in file:
+                yield json.loads(line)
+
+
 def gzip_pipes(paths: list[str]) -> Iterator[Any]:
     return iter(_opened(paths).decompress().readlines(strip_newline=False, return_path=False))
 
@@ -260,7 +271,10 @@ FORMATS: dict[str, tuple[str, Read, Read]] = {
     "json": ("a JSON document a file", json_pipes, json_loop),
     "jsonl": ("a JSON document a line", jsonl_pipes, jsonl_loop),
     "gzip": ("lines of a gzip file", gzip_pipes, gzip_loop),
+    "jsonl.gz": ("a JSON document a line of a gzip file", jsonl_gzip_pipes, jsonl_gzip_loop),
     "tar": ("members of a tar", tar_pipes, tar_loop),
+    "tar-40": ("members of 40 KiB of a tar", tar_pipes, tar_loop),
+    "tar-1": ("members of 1 KiB of a tar", tar_pipes, tar_loop),
     "zip": ("members of a zip", zip_pipes, zip_loop),
     "parquet": ("row groups of a Parquet file", parquet_pipes, parquet_loop),
     "tfrecord": ("records of a TFRecord file", tfrecord_pipes, tfrecord_loop),

@@ -61,9 +61,21 @@ def gzipped_lines(folder: Path) -> FileSet:
 
 
 def tar_members(folder: Path) -> FileSet:
+    return _tar(folder, _members())
+
+
+def tar_of_pictures(folder: Path) -> FileSet:
+    return _tar(folder, _members_of(40 * 1024))
+
+
+def tar_of_records(folder: Path) -> FileSet:
+    return _tar(folder, _members_of(1024))
+
+
+def _tar(folder: Path, members: Iterator[tuple[str, bytes]]) -> FileSet:
     path = folder / "members.tar"
     with tarfile.open(path, "w") as tar:
-        for name, data in _members():
+        for name, data in members:
             _add(tar, name, data)
     return FileSet([str(path)], MEMBERS, path.stat().st_size)
 
@@ -129,7 +141,10 @@ MAKERS: dict[str, Callable[[Path], FileSet]] = {
     "json": json_documents,
     "jsonl": json_lines,
     "gzip": gzipped_lines,
+    "jsonl.gz": gzipped_lines,
     "tar": tar_members,
+    "tar-40": tar_of_pictures,
+    "tar-1": tar_of_records,
     "zip": zip_members,
     "parquet": parquet_rows,
     "tfrecord": tf_records,
@@ -146,6 +161,12 @@ def _members() -> Iterator[tuple[str, bytes]]:
     random = Random(4)
     for number in range(MEMBERS):
         yield f"{number:06d}.bin", random.randbytes(2_000) + bytes(2_000)
+
+
+def _members_of(size: int) -> Iterator[tuple[str, bytes]]:
+    random = Random(5)
+    for number in range(MEMBERS):
+        yield f"{number:06d}.bin", random.randbytes(size)
 
 
 def _add(tar: tarfile.TarFile, name: str, data: bytes) -> None:

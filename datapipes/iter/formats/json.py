@@ -7,16 +7,19 @@ that was cut off directly after a line looks complete: it does not contain the n
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from functools import partial
-from itertools import filterfalse, islice, repeat
+from itertools import chain, filterfalse, islice, repeat
 from operator import methodcaller
 from typing import Any, ClassVar
 
 from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.elements.streams import StreamWrapper
 from datapipes.errors import CorruptData
+from datapipes.io.fast import fast_library
 from datapipes.iter.files.contents import lines_of, stream_of
 from datapipes.iter.files.lines import CountedLines
+from datapipes.iter.formats.json_by_orjson import LineBlocks, decoder
 from datapipes.messages.file_errors import located, named
 from datapipes.operator_support.checks import check_options, same_length
 from datapipes.operator_support.flattening import Flattening, Pieces
@@ -81,6 +84,9 @@ class JsonParser(IterDataPipe[tuple[str, Any]]):
 class JsonLinesParser(Flattening[Any]):
     """``(path, data)`` for each line of each JSON Lines file, ``(path, stream)``; blank lines are skipped.
 
+    Without options, lines are decoded by orjson if it is installed (``loader2[fast]``), with the values and errors of
+    the json module.
+
     Args:
         return_path: Whether to give the path with the data of each line.
         **kwargs: Options of ``json.loads``, such as ``parse_float`` and ``object_hook``. With a decoder, ``cls``, it
@@ -114,18 +120,23 @@ class JsonLinesParser(Flattening[Any]):
         check_policy(self)
         check_options(self, kwargs, None if "cls" in kwargs else _KNOWN)
 
-    def _inner(self, element: Any) -> Pieces[Any]:
+    def _inner_of_opening(self) -> Callable[[Any], Pieces[Any]]:
+        return partial(self._documents, None if self.kwargs else fast_library("orjson"))
+
+    def _documents(self, orjson: Any, element: Any) -> Pieces[Any]:
         path, stream = lines_of(element, "parse_jsonl")
-        return _Documents(path, stream, self.return_path, self.kwargs)
+        return _Documents(path, stream, self.return_path, self.kwargs, orjson)
 
 
 class _Documents(CountedLines):
     """Documents of one file; it continues after a line that cannot be read."""
 
-    def __init__(self, path: Any, stream: Any, return_path: bool, options: dict[str, Any]) -> None:
-        super().__init__(path, stream)
+    def __init__(self, path: Any, stream: Any, return_path: bool, options: dict[str, Any], orjson: Any) -> None:
+        blocks = LineBlocks(stream) if orjson is not None and LineBlocks.fit(stream) else None
+        super().__init__(path, stream if blocks is None else chain.from_iterable(blocks))
         self._sound = filterfalse(methodcaller("isspace"), self.elements)
-        self.elements = map(partial(loads, options=options), self._sound)
+        by_json = partial(loads, options=options)
+        self.elements = map(by_json if orjson is None else decoder(orjson, blocks, by_json), self._sound)
         if return_path:
             self.elements = zip(repeat(path), self.elements)
 
