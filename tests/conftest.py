@@ -85,7 +85,7 @@ def own_threads(before: set[threading.Thread]) -> list[threading.Thread]:
 
 def serves_the_process(thread: threading.Thread) -> bool:
     """Whether a library started this thread once and for all, so that no test could end it."""
-    if thread.name == "fsspecIO":  # fsspec's event loop, shared by all its asynchronous file systems
+    if thread.name in ("fsspecIO", "obstore"):  # the event loop of fsspec's file systems; calls into obstore
         return True
     if thread.name == server.NAME:  # serves the remote specimens
         return True

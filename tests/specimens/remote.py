@@ -108,6 +108,13 @@ def of_the_web(operator: str) -> list[Specimen]:
             stops=(0, 2, 5, 6),
         ),
         Specimen(operator, "prefetched", lambda tap: read(tap(web("a.csv", "c.csv"))).prefetch(2).readlines()),
+        Specimen(operator, "ahead", lambda tap: read(tap(web(*TWICE)), ahead=3).readlines(), stops=(0, 1, 4, 9)),
+        shuffled(
+            operator,
+            "shuffled, ahead",
+            lambda tap: read(tap(web(*TWICE)).shuffle(), ahead=2, ahead_bytes=4).parse_csv(),
+            stops=(0, 2, 5, 6),
+        ),
     ]
 
 
@@ -136,6 +143,12 @@ REMOTE = [
         "over http",
         lambda tap: tap(web()).open_files_by_fsspec(transfer=AT_ONCE).parse_csv(),
         stops=(0, 1, 5, 11),
+    ),
+    Specimen(
+        "iter.open_files_by_fsspec",
+        "ahead",
+        lambda tap: tap(s3(*TWICE)).open_files_by_fsspec("rb", transfer=AT_ONCE, ahead=3).readlines(),
+        stops=(0, 1, 4, 9),
     ),
     Specimen(
         "iter.open_files_by_fsspec",
@@ -192,6 +205,12 @@ REMOTE = [
         "rows",
         lambda tap: tap(s3("a.csv", "c.csv")).load_files_by_s3(transfer=AT_ONCE).parse_csv(),
         stops=(0, 2, 6),
+    ),
+    Specimen(
+        "iter.load_files_by_s3",
+        "ahead",
+        lambda tap: tap(s3(*TWICE)).load_files_by_s3(transfer=AT_ONCE, ahead=3, ahead_bytes=12).readlines(),
+        stops=(0, 1, 4, 9),
     ),
     shuffled(
         "iter.load_files_by_s3",

@@ -37,6 +37,7 @@ class Resumable(io.RawIOBase):
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._at = 0
+        self._ahead = b""  # bytes that were received ahead
         self._error: Exception | None = None
         self._work = long_work("downloading", clock.label)
 
@@ -55,7 +56,32 @@ class Resumable(io.RawIOBase):
             parts.append(data)
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
+    def read_ahead(self, most: int) -> bool:
+        """Receive up to ``most`` bytes now, to be given later. Return whether that is the rest of the file.
+
+        The error that ends it is raised behind them.
+        """
+        parts: list[bytes] = []
+        while most > 0:
+            try:
+                data = self._received_next(min(most, BUFFER))
+            except Exception as error:
+                self._error = without_frames(error)
+                break
+            if not data:
+                break
+            parts.append(data)
+            most -= len(data)
+        self._ahead += b"".join(parts)
+        return most > 0
+
     def _next(self, most: int) -> bytes:
+        if self._ahead:
+            data, self._ahead = self._ahead[:most], self._ahead[most:]
+            return data
+        return self._received_next(most)
+
+    def _received_next(self, most: int) -> bytes:
         if self._error is not None:
             raise without_frames(self._error)
         while True:

@@ -16,20 +16,22 @@ from datapipes.elements.streams import StreamWrapper
 from datapipes.errors import CutShort, TransferError
 from datapipes.io.remote.body import BUFFER, Resumable
 from datapipes.io.remote.filesystems import filesystem_of, is_near
+from datapipes.io.remote.object_stores import ObjectFile, ObjectStores
 from datapipes.io.remote.transfer import Clock, Transfer, for_good, may_pass, status_of
 from datapipes.messages.short import hide
 
-_OF_TEXT = ("encoding", "errors", "newline")
+OF_TEXT = ("encoding", "errors", "newline")
 
 
 class RemoteFile(Resumable):
-    """Readable binary file that ``make`` opens."""
+    """Readable binary file that ``make`` opens. ``quick`` is the file as obstore has opened it, if it has."""
 
-    def __init__(self, make: Callable[[], Any], clock: Clock) -> None:
+    def __init__(self, make: Callable[[], Any], clock: Clock, quick: ObjectFile | None = None) -> None:
         super().__init__(clock)
-        self._file: Any = None
         self._make = make
-        self._file = clock.tried(make)
+        self._file: Any = quick
+        if quick is None:
+            self._file = clock.tried(make)
 
     @property
     def size(self) -> int:
@@ -42,13 +44,16 @@ class RemoteFile(Resumable):
         return bool(self._file.seekable()) and type(self._file).__name__ != "HTTPStreamFile"
 
     def tell(self) -> int:
-        return self._at
+        return self._at - len(self._ahead)
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
         if not self.seekable():
             raise io.UnsupportedOperation(
                 f"{self._clock.label} cannot be sought: its server does not support Range requests"
             )
+        if self._ahead and whence == io.SEEK_CUR:
+            offset, whence = self.tell() + offset, io.SEEK_SET
+        self._ahead = b""
         self._at = self._file.seek(offset, whence)
         return self._at
 
@@ -62,17 +67,24 @@ class RemoteFile(Resumable):
         if isinstance(error, IndexError) and isinstance(error.__context__, OSError):
             error = error.__context__  # s3fs raises an IndexError for errors without arguments
         if status_of(error) == 412:
-            return TransferError(f"{self._clock.label}: it has changed since it was opened; open it again")
+            return self._changed()
         if may_pass(error) and status_of(error) is None and not isinstance(error, TransferError):
             error = self._broken_off(error)
         return error if not self._at or self.seekable() else for_good(error)
 
     def _resume(self) -> None:
+        if isinstance(self._file, ObjectFile):
+            quick, self._file = self._file, self._make()
+            if (self.size, self._file.details.get("ETag")) != (quick.size, quick.etag):
+                raise self._changed()
         if self.seekable():
             self._file.seek(self._at)
         else:
             self._let_go()
             self._file = self._make()
+
+    def _changed(self) -> TransferError:
+        return TransferError(f"{self._clock.label}: it has changed since it was opened; open it again")
 
     def _let_go(self) -> None:
         if self._file is not None:
@@ -81,18 +93,38 @@ class RemoteFile(Resumable):
 
 
 def opened_url(
-    url: str, mode: str, transfer: Transfer, options: dict[str, Any], for_open: dict[str, Any]
+    url: str,
+    mode: str,
+    transfer: Transfer,
+    options: dict[str, Any],
+    for_open: dict[str, Any],
+    stores: ObjectStores | None = None,
 ) -> tuple[str, StreamWrapper]:
-    """Open a URL. Return its name without secrets, and its file. ``options`` are those of the file system."""
+    """Open a URL. Return its name without secrets, and its file.
+
+    Args:
+        options: Options of the file system.
+        for_open: Options for opening the file.
+        stores: Buckets that obstore may read. ``None``: none.
+    """
     label = hide(url)
     clock = Clock(transfer, label)
-    filesystem, path = clock.tried(lambda: filesystem_of(url, options, transfer))
-    return label, StreamWrapper(opened_file(filesystem, path, mode, for_open, clock), name=label)
+    quick = None if stores is None or set(for_open) - set(OF_TEXT) else stores.opened(url, clock)
+    if quick is None:
+        filesystem, path = clock.tried(lambda: filesystem_of(url, options, transfer))
+        return label, StreamWrapper(opened_file(filesystem, path, mode, for_open, clock), name=label)
+
+    def usual() -> Any:
+        filesystem, path = filesystem_of(url, options, transfer)
+        return _open(filesystem, path, {})
+
+    file = io.BufferedReader(RemoteFile(usual, clock, quick), BUFFER)
+    return label, StreamWrapper(_in_mode(file, mode, for_open), name=label)
 
 
 def opened_file(filesystem: Any, path: str, mode: str, options: dict[str, Any], clock: Clock) -> Any:
     """Open a file of a file system: directly if it is on this machine, otherwise under the policy."""
-    of_text = {name: options[name] for name in _OF_TEXT if name in options}
+    of_text = {name: options[name] for name in OF_TEXT if name in options}
     others = {name: value for name, value in options.items() if name not in of_text}
     file: Any
     if "memory" in filesystem.protocol and not others:
@@ -101,6 +133,10 @@ def opened_file(filesystem: Any, path: str, mode: str, options: dict[str, Any], 
         return filesystem.open(path, mode, **options)
     else:
         file = io.BufferedReader(RemoteFile(lambda: _open(filesystem, path, others), clock), BUFFER)
+    return _in_mode(file, mode, of_text)
+
+
+def _in_mode(file: Any, mode: str, of_text: dict[str, Any]) -> Any:
     return file if "b" in mode else io.TextIOWrapper(file, **{"encoding": "utf-8", **of_text})
 
 

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import random
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar, Token
 from dataclasses import dataclass, fields
 from math import isfinite
@@ -97,6 +98,9 @@ class Clock:
     @property
     def left(self) -> float:
         """Seconds until the deadline."""
+        ending = _ending.get()
+        if ending is not None and ending.is_set():
+            return 0.0
         running = 0.0 if self._since is None else monotonic() - self._since
         return self.transfer.deadline - self._spent - running
 
@@ -122,7 +126,8 @@ class Clock:
         self.failed += 1
         with self:
             seconds = max(0.0, min(max(pause, _asked_for(error)), self.left))
-            Event().wait(seconds)  # a server does not announce when it is ready again
+            # A server does not announce when it is ready again.
+            (_ending.get() or Event()).wait(seconds)
 
     def tried(self, make: Callable[[], T]) -> T:
         """Call ``make``, with retries after temporary errors."""
@@ -143,6 +148,17 @@ class Clock:
 
 
 _running: ContextVar[Clock | None] = ContextVar("clock", default=None)
+_ending: ContextVar[Event | None] = ContextVar("ending", default=None)
+
+
+@contextmanager
+def waits_end_with(ending: Event) -> Iterator[None]:
+    """Leave the clocks in the block no time once an event is set: the session for which they run has ended."""
+    token = _ending.set(ending)
+    try:
+        yield
+    finally:
+        _ending.reset(token)
 
 
 def running_clock() -> Clock | None:
@@ -185,11 +201,16 @@ def may_pass(error: BaseException) -> bool:
         return isinstance(error, CutShort)
     status = status_of(error)
     if status is not None:
-        return status in (408, 429) or status >= 500
+        return may_pass_status(status)
     kinds = {(kind.__module__, kind.__qualname__) for kind in type(error).__mro__}
     if kinds & _LASTING or isinstance(error, ssl.SSLCertVerificationError):
         return False
     return isinstance(error, ConnectionError | TimeoutError) or bool(kinds & _PASSING)
+
+
+def may_pass_status(status: int) -> bool:
+    """Return whether a retry may succeed after an answer with an HTTP status."""
+    return status in (408, 429) or status >= 500
 
 
 def for_good(error: Exception) -> Exception:

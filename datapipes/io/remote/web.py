@@ -37,13 +37,15 @@ _PLAIN_URL = re.compile(r"(https?://[a-z0-9.-]+(?::[0-9]+)?)((?:/(?!\.)[\w.~-]*)
 class Web:
     """HTTP session of one stage: shared connections, and the user's options."""
 
-    def __init__(self, transfer: Transfer, options: dict[str, Any]) -> None:
+    def __init__(self, transfer: Transfer, options: dict[str, Any], at_once: int = 1) -> None:
         needed("requests", "http")
+        from requests.adapters import DEFAULT_POOLSIZE
+
         from datapipes.io.remote.bounded_http import BoundedAdapter
 
         self._transfer = transfer
         self._options = options
-        self._adapter = BoundedAdapter()
+        self._adapter = BoundedAdapter(pool_maxsize=max(at_once, DEFAULT_POOLSIZE))
         self._routes: dict[str, Route] = {}
         auth = options.get("auth")
         self._has_routes = not _FOR_EACH_REQUEST & set(options) and (auth is None or type(auth) is tuple)

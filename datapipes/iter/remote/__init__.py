@@ -1,1 +1,4 @@
-"""Operators that read and write remote files: HTTP, Google Drive, s3, AIStore, fsspec, iopath."""
+"""Operators that read and write remote files: HTTP, Google Drive, s3, AIStore, fsspec, iopath.
+
+- ``ahead``: reading ahead over files
+"""

@@ -18,12 +18,14 @@ from datapipes.description.structure import is_stream
 from datapipes.elements.streams import StreamWrapper
 from datapipes.errors import BadArgumentType, StateError
 from datapipes.io.remote.filesystems import filesystem_of, is_near
-from datapipes.io.remote.remote_file import opened_url
+from datapipes.io.remote.object_stores import ObjectStores, way
+from datapipes.io.remote.remote_file import OF_TEXT, opened_url
 from datapipes.io.remote.transfer import DEFAULT, Clock, Transfer
 from datapipes.iter.files.atomic import replacing
 from datapipes.iter.files.contents import whole
 from datapipes.iter.files.listing import matches, stream_of_roots, warn_of_no_match
 from datapipes.iter.files.saving import saving
+from datapipes.iter.remote.ahead import MOST_BYTES_AHEAD, ReadsAhead
 from datapipes.iter.sources.wrapper import IterableWrapper
 from datapipes.messages.short import hide
 from datapipes.operator_support.checks import check_options, needs, needs_callable, same_length
@@ -103,15 +105,18 @@ def listed(root: str, masks: str | Sequence[str] | None, options: dict[str, Any]
 
 
 @operator
-class FSSpecFileOpener(IterDataPipe[tuple[str, StreamWrapper]]):
+class FSSpecFileOpener(ReadsAhead[tuple[str, StreamWrapper]]):
     """``(url, stream)`` for each URL; the URL that is given shows no secrets.
 
-    A stream gives the whole file or raises: ``transfer`` controls the retries.
+    A stream gives the whole file or raises: ``transfer`` controls the retries. With the extra ``fast``, objects of s3
+    are read with obstore, unless an option is given that obstore does not take; printing the stage says so.
 
     Args:
         mode: ``"r"``, ``"t"`` or ``"rt"`` for text, ``"rb"`` or ``"b"`` for bytes.
         kwargs_for_open: Options for opening each file, as a dict: ``encoding``, ``errors`` and ``newline`` of text, and
             those of the file system, such as ``block_size`` and ``compression``.
+        ahead: Number of files to open before their turn, each in a thread, so that their servers' latency is hidden.
+        ahead_bytes: Number of bytes to read of these files before their turn, in all.
         **kwargs: Options of the file system: credentials, endpoints and so on. A name that looks like a misspelt
             parameter above is refused; give it under the file system's protocol, as ``zip={"model": ...}``.
 
@@ -132,6 +137,8 @@ class FSSpecFileOpener(IterDataPipe[tuple[str, StreamWrapper]]):
         mode: str = "r",
         *,
         kwargs_for_open: dict[str, Any] | None = None,
+        ahead: int = 0,
+        ahead_bytes: int = MOST_BYTES_AHEAD,
         transfer: Transfer | None = None,
         on_error: OnError = "raise",
         max_errors: int | float | None = None,
@@ -140,31 +147,39 @@ class FSSpecFileOpener(IterDataPipe[tuple[str, StreamWrapper]]):
         self.source_datapipe = source_datapipe if is_stream(source_datapipe) else IterableWrapper(source_datapipe)
         self.mode = mode
         self.kwargs_for_open = kwargs_for_open
+        self.ahead = ahead
+        self.ahead_bytes = ahead_bytes
         self.transfer = transfer
         self.on_error = on_error
         self.max_errors = max_errors
         self.kwargs = kwargs
         check_policy(self)
         check_options(self, kwargs)
+        self.check_ahead()
         needs(mode in _READING, self, f"Invalid mode {mode!r}: choose one of {', '.join(_READING)}")
 
-    def _step(self) -> Step:
+    def _opener(self) -> Callable[[str], tuple[str, StreamWrapper]]:
         mode, transfer = _READING[self.mode], self.transfer or DEFAULT
         options, for_open = self.kwargs, dict(self.kwargs_for_open or {})
+        stores = ObjectStores(options, transfer)
 
         def opened(url: str) -> tuple[str, StreamWrapper]:
-            shown, stream = opened_url(url_of(url, "open_files_by_fsspec"), mode, transfer, options, for_open)
+            shown, stream = opened_url(url_of(url, "open_files_by_fsspec"), mode, transfer, options, for_open, stores)
             if shown == url:  # states have no URL with a secret
                 stream.origin = origin_of(self, url, _size(stream))
             return shown, stream
 
-        return Step("map", opened)
+        return opened
+
+    def __str__(self) -> str:
+        for_open = set(self.kwargs_for_open or {}) - set(OF_TEXT)
+        return f"{self!r}  # {way(self.kwargs, dict.fromkeys(for_open))}" if self.kwargs or for_open else repr(self)
 
     def _reopening(self, source: StreamWrapper | None) -> Callable[..., StreamWrapper]:
-        step: Any = self._step()
+        opener = self._opener()
 
         def opened(url: str, size: int) -> StreamWrapper:
-            stream: StreamWrapper = step.fn(url)[1]
+            stream = opener(url)[1]
             if (found := _size(stream)) != size:
                 stream.close()
                 raise StateError(f"{url}: it has changed since the state was saved, from {size} to {found} bytes")

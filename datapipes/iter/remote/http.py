@@ -17,6 +17,7 @@ from datapipes.errors import BadArgumentType, TransferError
 from datapipes.io.remote.body import BUFFER, HTTPBody, opened_body
 from datapipes.io.remote.transfer import DEFAULT, Transfer
 from datapipes.io.remote.web import Visit, Web, host_of
+from datapipes.iter.remote.ahead import MOST_BYTES_AHEAD, ReadsAhead
 from datapipes.messages.extras import needed
 from datapipes.messages.short import hide
 from datapipes.messages.warnings import warn
@@ -40,8 +41,8 @@ GOOGLE = {"drive.google.com", "docs.google.com"}
 
 
 @operator
-class WebReader(IterDataPipe[tuple[str, StreamWrapper]]):
-    """Base of the readers of URLs: a subclass implements ``_opener``."""
+class WebReader(ReadsAhead[tuple[str, StreamWrapper]]):
+    """Base of the readers of URLs: a subclass implements ``_opener_of_urls``."""
 
     source_datapipe: IterDataPipe[str]
 
@@ -51,6 +52,8 @@ class WebReader(IterDataPipe[tuple[str, StreamWrapper]]):
         *,
         timeout: float | tuple[float, float] | None = None,
         skip_on_error: bool = False,
+        ahead: int = 0,
+        ahead_bytes: int = MOST_BYTES_AHEAD,
         transfer: Transfer | None = None,
         on_error: OnError = "raise",
         max_errors: int | float | None = None,
@@ -59,27 +62,33 @@ class WebReader(IterDataPipe[tuple[str, StreamWrapper]]):
         self.source_datapipe = source_datapipe
         self._timeout = timeout  # `timeout` is a method
         self.skip_on_error = skip_on_error
+        self.ahead = ahead
+        self.ahead_bytes = ahead_bytes
         self.transfer = transfer
         self.on_error, self.max_errors = on_error, max_errors
         self.kwargs = kwargs
         needed("requests", "http", str(self._fluent))
         check_policy(self)
         check_options(self, kwargs, _KNOWN)
+        self.check_ahead()
         self._patience()
+        needs(not (ahead and skip_on_error), self, "skip_on_error and ahead exclude each other: use on_error")
         needs(not self.skip_on_error or self.on_error == "raise", self, "skip_on_error and on_error exclude each other")
 
     def _patience(self) -> Transfer:
         chosen = self.transfer or DEFAULT
         return chosen if self._timeout is None else replace(chosen, timeout=self._timeout)
 
-    def _opener(self) -> Opener:
-        raise NotImplementedError(f"{type(self).__name__} has no _opener")
+    def _opener_of_urls(self) -> Opener:
+        raise NotImplementedError(f"{type(self).__name__} has no _opener_of_urls")
 
     def _step(self) -> Step | None:
-        return None if self.skip_on_error else Step("map", self._checking_opener())
+        return None if self.skip_on_error else super()._step()
 
     def _open(self, at: Opening) -> Iterator[tuple[str, StreamWrapper]]:
-        opened = self._checking_opener()
+        if not self.skip_on_error:
+            return super()._open(at)
+        opened = self._opener()
 
         def unless_it_fails(url: str) -> tuple[str, StreamWrapper] | None:
             try:
@@ -90,8 +99,8 @@ class WebReader(IterDataPipe[tuple[str, StreamWrapper]]):
 
         return filter(None, map(unless_it_fails, at.source(self.source_datapipe)))
 
-    def _checking_opener(self) -> Opener:
-        opener, method = self._opener(), self._fluent
+    def _opener(self) -> Opener:
+        opener, method = self._opener_of_urls(), self._fluent
 
         def opened(url: str) -> tuple[str, StreamWrapper]:
             if not isinstance(url, str):
@@ -118,6 +127,8 @@ class HttpReader(WebReader):
             timeout of ``transfer``.
         skip_on_error: Whether to leave out a URL that cannot be opened, with a warning. ``on_error`` can do more; only
             one of them can be given.
+        ahead: Number of files to open before their turn, each in a thread, so that their servers' latency is hidden.
+        ahead_bytes: Number of bytes to read of these files before their turn, in all.
         **kwargs: Options of requests for each URL: ``headers``, ``auth``, ``proxies``, ``params``, ``cookies``,
             ``verify``, ``cert``, ``allow_redirects`` and so on. If a redirect leads to another host, that host gets no
             option that could be secret.
@@ -136,6 +147,8 @@ class HttpReader(WebReader):
         timeout: float | tuple[float, float] | None = None,
         skip_on_error: bool = False,
         *,
+        ahead: int = 0,
+        ahead_bytes: int = MOST_BYTES_AHEAD,
         transfer: Transfer | None = None,
         on_error: OnError = "raise",
         max_errors: int | float | None = None,
@@ -145,19 +158,21 @@ class HttpReader(WebReader):
             source_datapipe,
             timeout=timeout,
             skip_on_error=skip_on_error,
+            ahead=ahead,
+            ahead_bytes=ahead_bytes,
             transfer=transfer,
             on_error=on_error,
             max_errors=max_errors,
             **kwargs,
         )
 
-    def _opener(self) -> Opener:
-        return http_opener(self._patience(), self.kwargs)
+    def _opener_of_urls(self) -> Opener:
+        return http_opener(self._patience(), self.kwargs, self.ahead + 1)
 
 
-def http_opener(transfer: Transfer, options: dict[str, Any]) -> Opener:
-    """Return an opener of URLs over HTTP, whose files share connections."""
-    web = Web(transfer, options)
+def http_opener(transfer: Transfer, options: dict[str, Any], at_once: int = 1) -> Opener:
+    """Return an opener of URLs over HTTP, whose files share connections; ``at_once`` of them are read at once."""
+    web = Web(transfer, options, at_once)
 
     def opened(url: str) -> tuple[str, StreamWrapper]:
         label = hide(url)
@@ -175,6 +190,8 @@ class GDriveReader(WebReader):
             timeout of ``transfer``.
         skip_on_error: Whether to leave out a URL that cannot be opened, with a warning. ``on_error`` can do more; only
             one of them can be given.
+        ahead: Number of files to open before their turn, each in a thread, so that their servers' latency is hidden.
+        ahead_bytes: Number of bytes to read of these files before their turn, in all.
         transfer: Timeouts, deadline and retries, as a ``Transfer``. ``None``: those of ``Transfer()``.
         on_error: Policy for a URL that cannot be opened: ``"raise"``; ``"skip"`` leaves it out; ``"retry(n)"`` tries
             ``n`` more times; or a function of the error and the URL, whose result is handed on (``SKIP`` leaves the
@@ -193,13 +210,13 @@ class GDriveReader(WebReader):
     _parents: ClassVar[tuple[str, ...] | None] = ("source_datapipe",)
     _fluent: ClassVar[str | None] = "read_from_gdrive"
 
-    def _opener(self) -> Opener:
-        return gdrive_opener(self._patience(), self.kwargs)
+    def _opener_of_urls(self) -> Opener:
+        return gdrive_opener(self._patience(), self.kwargs, self.ahead + 1)
 
 
-def gdrive_opener(transfer: Transfer, options: dict[str, Any]) -> Opener:
-    """Return an opener of Google Drive URLs, whose files share connections."""
-    web = Web(transfer, options)
+def gdrive_opener(transfer: Transfer, options: dict[str, Any], at_once: int = 1) -> Opener:
+    """Return an opener of Google Drive URLs; see ``http_opener``."""
+    web = Web(transfer, options, at_once)
 
     def opened(url: str) -> tuple[str, StreamWrapper]:
         visit = web.visit(hide(url))
@@ -282,6 +299,8 @@ class OnlineReader(WebReader):
             timeout of ``transfer``.
         skip_on_error: Whether to leave out a URL that cannot be opened, with a warning. ``on_error`` can do more; only
             one of them can be given.
+        ahead: Number of files to open before their turn, each in a thread, so that their servers' latency is hidden.
+        ahead_bytes: Number of bytes to read of these files before their turn, in all.
         transfer: Timeouts, deadline and retries, as a ``Transfer``. ``None``: those of ``Transfer()``.
         on_error: Policy for a URL that cannot be opened: ``"raise"``; ``"skip"`` leaves it out; ``"retry(n)"`` tries
             ``n`` more times; or a function of the error and the URL, whose result is handed on (``SKIP`` leaves the
@@ -300,9 +319,9 @@ class OnlineReader(WebReader):
     _parents: ClassVar[tuple[str, ...] | None] = ("source_datapipe",)
     _fluent: ClassVar[str | None] = "read_from_remote"
 
-    def _opener(self) -> Opener:
-        of_google = gdrive_opener(self._patience(), self.kwargs)
-        of_others = http_opener(self._patience(), self.kwargs)
+    def _opener_of_urls(self) -> Opener:
+        of_google = gdrive_opener(self._patience(), self.kwargs, self.ahead + 1)
+        of_others = http_opener(self._patience(), self.kwargs, self.ahead + 1)
 
         def opened(url: str) -> tuple[str, StreamWrapper]:
             return (of_google if host_of(url) in GOOGLE else of_others)(url)

@@ -1,13 +1,14 @@
 """list_files_by_s3, load_files_by_s3, list_files_by_ais, load_files_by_ais: objects of s3, and of an AIStore cluster.
 
-Objects of s3 are read through s3fs, those of AIStore through its SDK. The environment sets the credentials and the
-endpoint of s3, as for other programs. For more options, use ``list_files_by_fsspec`` and ``open_files_by_fsspec``.
+Objects of s3 are read through s3fs, or through obstore with the extra ``fast``; those of AIStore through its SDK. The
+environment sets the credentials and the endpoint of s3, as for other programs. For more options, use
+``list_files_by_fsspec`` and ``open_files_by_fsspec``.
 """
 
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, replace
 from typing import Any, ClassVar
 
@@ -16,8 +17,11 @@ from datapipes.elements.streams import StreamWrapper
 from datapipes.errors import CutShort
 from datapipes.io.remote.body import opened_body
 from datapipes.io.remote.filesystems import filesystem_of
+from datapipes.io.remote.object_stores import ObjectStores, way
+from datapipes.io.remote.remote_file import opened_url
 from datapipes.io.remote.transfer import DEFAULT, Clock, Transfer
 from datapipes.iter.files.listing import matches
+from datapipes.iter.remote.ahead import MOST_BYTES_AHEAD, ReadsAhead
 from datapipes.iter.remote.fsspec_files import url_of
 from datapipes.messages.extras import needed
 from datapipes.messages.short import hide
@@ -30,6 +34,8 @@ from datapipes.position.steps import Step
 @operator
 class S3FileLister(Tolerant, Flattening[str]):
     """The URLs of all objects of S3 that begin with each URL, such as ``s3://bucket/prefix``.
+
+    With the extra ``fast`` they are listed with obstore.
 
     Args:
         request_timeout_ms: Milliseconds for connecting and for each wait for data. ``None``: the timeout of
@@ -59,6 +65,9 @@ class S3FileLister(Tolerant, Flattening[str]):
         super().__post_init__()
         _patience(self)
 
+    def __str__(self) -> str:
+        return f"{self!r}  # {way({}, {})}"
+
     def _inner(self, prefix: str) -> list[str]:
         bucket, _, key = _s3_path(prefix, "list_files_by_s3").partition("/")
         folder, _, name = key.rpartition("/")
@@ -69,22 +78,29 @@ class S3FileLister(Tolerant, Flattening[str]):
             found: list[str] = filesystem.find(path, prefix=name) or []
             return found
 
-        urls = [f"s3://{path}" for path in Clock(transfer, hide(prefix)).tried(listed)]
+        clock = Clock(transfer, hide(prefix))
+        urls = ObjectStores(_options(self.region), transfer).listed(prefix, clock)
+        if urls is None:
+            urls = [f"s3://{path}" for path in clock.tried(listed)]
         return [url for url in urls if url.startswith(prefix) and matches(url, self.masks)]
 
     __len__ = given_length
 
 
 @operator
-class S3FileLoader(Tolerant, IterDataPipe[tuple[str, StreamWrapper]]):
+class S3FileLoader(Tolerant, ReadsAhead[tuple[str, StreamWrapper]]):
     """``(url, stream)`` for each URL of an object of S3, whose content is in memory.
+
+    With the extra ``fast`` objects are loaded with obstore, otherwise with s3fs; printing the stage says so.
 
     Args:
         request_timeout_ms: Milliseconds for connecting and for each wait for data. ``None``: the timeout of
             ``transfer``.
         region: The region of the bucket. ``None``: that of the environment.
-        buffer_size: Has no effect: s3fs reads an object in one request.
+        buffer_size: Has no effect: an object is read in one request.
         multi_part_download: Has no effect, for the same reason.
+        ahead: Number of objects to load before their turn, each in a thread, so that the latency is hidden.
+        ahead_bytes: Number of bytes to load of these objects before their turn, in all.
 
     >>> from datapipes.iter import IterableWrapper
     >>> IterableWrapper(["s3://bucket/a.tar"]).load_files_by_s3()
@@ -99,15 +115,26 @@ class S3FileLoader(Tolerant, IterDataPipe[tuple[str, StreamWrapper]]):
     buffer_size: int | None = None
     multi_part_download: bool | None = None
     _: KW_ONLY
+    ahead: int = 0
+    ahead_bytes: int = MOST_BYTES_AHEAD
     transfer: Transfer | None = None
 
     def __post_init__(self) -> None:
         needed("s3fs", "s3", "load_files_by_s3")
         super().__post_init__()
+        self.check_ahead()
         _patience(self)
 
-    def _step(self) -> Step:
+    def __str__(self) -> str:
+        return f"{self!r}  # {way({}, {})}"
+
+    def _opener(self) -> Callable[[str], tuple[str, StreamWrapper]]:
         region, transfer = self.region, _patience(self)
+        stores = ObjectStores(_options(region), transfer)
+
+        def opened(url: str) -> tuple[str, StreamWrapper]:
+            _s3_path(url, "load_files_by_s3")
+            return opened_url(url, "rb", transfer, _options(region), {}, stores)
 
         def loaded(url: str) -> tuple[str, StreamWrapper]:
             path = _s3_path(url, "load_files_by_s3")
@@ -119,9 +146,21 @@ class S3FileLoader(Tolerant, IterDataPipe[tuple[str, StreamWrapper]]):
                     raise CutShort(f"{url}: no answer")  # after the deadline, when the clock raises its own error
                 return data
 
-            return url, StreamWrapper(io.BytesIO(Clock(transfer, url).tried(whole)), name=url)
+            clock = Clock(transfer, url)
+            data = stores.loaded(url, clock)
+            return url, StreamWrapper(io.BytesIO(clock.tried(whole) if data is None else data), name=url)
 
-        return Step("map", loaded)
+        return opened if self.ahead else loaded
+
+    def loader(self) -> Callable[[Any], Any]:
+        """Return a function that loads an object whose beginning was read."""
+
+        def loaded(opened: tuple[str, StreamWrapper]) -> tuple[str, StreamWrapper]:
+            url, stream = opened
+            with stream:
+                return url, StreamWrapper(io.BytesIO(stream.read()), name=url)
+
+        return loaded
 
     __len__ = same_length
 

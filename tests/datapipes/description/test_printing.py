@@ -168,7 +168,7 @@ class HoldsPipes(IterDataPipe[Any]):
 @pytest.mark.parametrize("call", CALLS)
 def test_a_repr_is_the_call_that_makes_the_pipe(call: str) -> None:
     pipe = eval(call, NAMES)
-    assert repr(pipe) == str(pipe) == call
+    assert repr(pipe) == str(pipe).partition("  # ")[0] == call
 
 
 def test_every_operator_keeps_its_arguments_where_a_repr_finds_them() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from datapipes.errors import StateError, UnsavableElement
 from datapipes.iter import IterableWrapper
-from datapipes.iter.elements import threadpool
+from datapipes.operator_support import task_queue
 from datapipes.position import position_history
 from datapipes.position.plain_data import sealed
 from tests.datapipes.iter.mishaps import failing_at, outcomes
@@ -39,7 +39,7 @@ def test_errors_left_out_are_counted_in_a_position() -> None:
 
 def test_saving_waits_for_nobody_where_looking_at_positions_is_cheap(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(position_history, "perf_counter", lambda: 0.0)  # looking takes no time, and
-    monkeypatch.setattr(threadpool, "perf_counter", count().__next__)  # a second passes from one element to the next
+    monkeypatch.setattr(task_queue, "perf_counter", count().__next__)  # a second passes from one element to the next
     go = threading.Event()
 
     def wait(x: int) -> int:
