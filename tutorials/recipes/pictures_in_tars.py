@@ -36,7 +36,7 @@ def opened(
     """Open the shards of this worker; options are those of fsspec."""
     if "://" not in shards[0]:
         return mine.open_files("rb")
-    return mine.open_files_by_fsspec("rb", **options)
+    return mine.open_files_by_fsspec("rb", ahead=2, **options)
 
 
 def samples(files: IterDataPipe[Any]) -> IterDataPipe[dict[str, Any]]:
