@@ -193,13 +193,13 @@ def test_members_of_zip_archives_are_those_of_zlib(monkeypatch: pytest.MonkeyPat
         return found
 
     for at in (None, 40, 5000, 100_000, 200_000):
-        data = bytearray(file.getvalue())
+        damaged = bytearray(file.getvalue())
         if at is not None:
-            data[at] ^= 4
+            damaged[at] ^= 4
         monkeypatch.delenv(FAST, raising=False)
-        fast = read(bytes(data))
+        fast = read(bytes(damaged))
         monkeypatch.setenv(FAST, "0")
-        assert fast == read(bytes(data)), f"byte {at}"
+        assert fast == read(bytes(damaged)), f"byte {at}"
 
 
 PACKED = gzip.compress(tar())
@@ -216,7 +216,12 @@ def test_the_library_is_chosen_when_the_stage_is_opened(
     monkeypatch: pytest.MonkeyPatch, stage: str, now: str, later: str, expected: Any
 ) -> None:
     used: list[Any] = []
-    monkeypatch.setattr(inflating, "new_codec", lambda *which: used.append(which[1]) or new_codec(*which))
+
+    def noted(*which: Any) -> Any:
+        used.append(which[1])
+        return new_codec(*which)
+
+    monkeypatch.setattr(inflating, "new_codec", noted)
     data = zipped() if stage == "load_from_zip" else PACKED
     monkeypatch.setenv(FAST, now)
     stream = iter(STAGES[stage](files(("a", data), ("b", data))))

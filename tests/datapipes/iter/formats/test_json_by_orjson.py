@@ -146,7 +146,12 @@ def by_json(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """The lines that json has decoded."""
     seen: list[Any] = []
     loads = json_module.loads
-    monkeypatch.setattr(json_module, "loads", lambda line, options: seen.append(line) or loads(line, options))
+
+    def noted(line: Any, options: Any) -> Any:
+        seen.append(line)
+        return loads(line, options)
+
+    monkeypatch.setattr(json_module, "loads", noted)
     monkeypatch.delenv(FAST, raising=False)
     return seen
 
