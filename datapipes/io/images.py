@@ -118,13 +118,14 @@ class PictureForm:
         pixels = pixels[top:bottom, left:right]
         if pixels.shape[:2] != wanted:
             # With the colors last in memory, and four of them, torch reads and writes pixels as they are.
-            stacked = pixels.contiguous()[None].permute(0, 3, 1, 2)
-            pixels = interpolate(stacked, wanted, mode="bilinear", antialias=True)[0].permute(1, 2, 0)
+            cut = needed("numpy", "images", "decode_images").ascontiguousarray(pixels)
+            stacked = torch.from_numpy(cut)[None].permute(0, 3, 1, 2)
+            pixels = interpolate(stacked, wanted, mode="bilinear", antialias=True)[0].permute(1, 2, 0).numpy()
         if self.crop == "center":
             (h, w), (rows, columns) = self._pair(), wanted
             top, left = round((rows - h) / 2), round((columns - w) / 2)
             pixels = pixels[top : top + h, left : left + w]
-        return _planes(pixels.flip(1) if mirrored else pixels)
+        return _planes(pixels[:, ::-1] if mirrored else pixels)
 
     def _pair(self) -> tuple[int, int]:
         return self.size if isinstance(self.size, tuple) else (self.size or 0, self.size or 0)
@@ -141,7 +142,8 @@ class PictureForm:
         return h, int(h * width / height)
 
 
-# The functions below return pixels as rows, columns and colors. Those in RGB have four bytes, as in Pillow.
+# The functions below return pixels as arrays of rows, columns and colors. Those in RGB have four bytes, as in Pillow.
+# torch only resizes. For its other operations it would wake threads, which takes long on a busy machine.
 
 
 def opened(data: Any) -> Any:
@@ -154,7 +156,7 @@ def opened(data: Any) -> Any:
         raise
 
 
-def _of_plain_jpeg(data: Any, mode: Mode, fast: Any) -> torch.Tensor | None:
+def _of_plain_jpeg(data: Any, mode: Mode, fast: Any) -> Any:
     """Return the pixels of a JPEG, or None if Pillow has to look at the header.
 
     Pillow warns of damaged EXIF data and lists of pictures, and of sizes near its limit. Its look takes 20 us.
@@ -172,9 +174,7 @@ def _of_plain_jpeg(data: Any, mode: Mode, fast: Any) -> torch.Tensor | None:
     return _of_jpeg(data, mode, fast, (width, height), is_gray=colors == "Gray")
 
 
-def _of_jpeg(
-    data: Any, mode: Mode, fast: Any, size: tuple[int, int], is_gray: bool, factor: int = 1
-) -> torch.Tensor | None:
+def _of_jpeg(data: Any, mode: Mode, fast: Any, size: tuple[int, int], is_gray: bool, factor: int = 1) -> Any:
     """Return the pixels of a JPEG, or None if simplejpeg refuses it."""
     form = "RGBX" if mode == "RGB" else "GRAY" if is_gray else "RGB"
     width, height = (-(-side // factor) for side in size)
@@ -186,10 +186,10 @@ def _of_jpeg(
         return None
     if form == "RGB":
         return _of_pillow(needed("PIL.Image", "images", "decode_images").fromarray(found), mode)
-    return torch.from_numpy(found)
+    return found
 
 
-def _of_opened(image: Any, data: Any, mode: Mode, fast: Any, factor: int) -> torch.Tensor:
+def _of_opened(image: Any, data: Any, mode: Mode, fast: Any, factor: int) -> Any:
     """Return the pixels of an opened picture, made smaller by 1, 2, 4 or 8 while it is decoded."""
     if fast is not None and image.format in ("JPEG", "MPO") and image.mode in ("RGB", "L"):
         found = _of_jpeg(data, mode, fast, image.size, image.mode == "L", factor)
@@ -200,26 +200,31 @@ def _of_opened(image: Any, data: Any, mode: Mode, fast: Any, factor: int) -> tor
     return _of_pillow(image, mode)
 
 
-def _of_pillow(image: Any, mode: Mode) -> torch.Tensor:
+def _of_pillow(image: Any, mode: Mode) -> Any:
+    numpy = needed("numpy", "images", "decode_images")
     if image.mode.startswith("I;16") or (image.mode == "I" and image.format in ("PNG", "PPM")):
-        numpy = needed("numpy", "images", "decode_images")
         values = (numpy.asarray(image) >> 8).clip(0, 255).astype(numpy.uint8)
         image = needed("PIL.Image", "images", "decode_images").fromarray(values)
     if image.mode != mode:
         image = image.convert("RGB")
     raw, colors = ("RGBX", 4) if mode == "RGB" else ("L", 1)
     memory = bytearray((image if image.mode == mode else image.convert(mode)).tobytes("raw", raw))
-    return torch.frombuffer(memory, dtype=torch.uint8).view(image.height, image.width, colors)
+    return numpy.frombuffer(memory, dtype=numpy.uint8).reshape(image.height, image.width, colors)
 
 
-def _planes(pixels: torch.Tensor) -> torch.Tensor:
+def _planes(pixels: Any) -> torch.Tensor:
     """Return pixels, which may change, as contiguous planes. Shifts of whole pixels are faster than a strided copy."""
-    if pixels.shape[2] == 1:
-        return pixels.permute(2, 0, 1).clone(memory_format=torch.contiguous_format)
-    words = pixels.contiguous().view(torch.int32)[..., 0]
-    planes = torch.empty((3, *words.shape), dtype=torch.uint8)
+    height, width, colors = pixels.shape
+    planes = torch.empty((min(colors, 3), height, width), dtype=torch.uint8)
+    memory = planes.numpy()
+    if colors == 1:
+        memory[0] = pixels[:, :, 0]
+        return planes
+    words = pixels.view("u4")[:, :, 0]
     for plane, shift in _SHIFTS:
-        planes[plane] = words.bitwise_right_shift_(shift) if shift else words
+        if shift:
+            words >>= shift
+        memory[plane] = words
     return planes
 
 
