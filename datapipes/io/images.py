@@ -102,7 +102,7 @@ class PictureForm:
             fast: The module ``simplejpeg``, or None.
         """
         pixels = _of_plain_jpeg(data, self.mode, fast) if self.exact and fast is not None else None
-        image = opened(data) if pixels is None else None
+        image: Any = opened(data) if pixels is None else None
         height, width = image.size[::-1] if pixels is None else pixels.shape[:2]
         mirrored = self.flip and next(draws) < 0.5
         box = (0, 0, width, height)
@@ -215,7 +215,7 @@ def _of_pillow(image: Any, mode: Mode) -> Any:
 def _planes(pixels: Any) -> torch.Tensor:
     """Return pixels, which may change, as contiguous planes. Shifts of whole pixels are faster than a strided copy."""
     height, width, colors = pixels.shape
-    planes = torch.empty((min(colors, 3), height, width), dtype=torch.uint8)
+    planes = torch.empty((min(colors, 3), height, width), dtype=torch.uint8, device="cpu")  # whatever the default
     memory = planes.numpy()
     if colors == 1:
         memory[0] = pixels[:, :, 0]

@@ -18,6 +18,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image, ImageFile
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from datapipes.io.images import PictureForm, random_box
 from datapipes.operator_support.random_order import draws_of
@@ -126,6 +127,35 @@ def test_hardly_a_value_is_more_than_one_away_from_pillow() -> None:
         more, values = more + int((away > 1).sum()), values + away.numel()
     assert more <= 10
     assert values > 9_000_000
+
+
+class Noted(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's
+    """Notes the operations of torch."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]  # torch's
+        self.names: set[str] = set()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.names.add(str(func).split(".")[1])
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("mode", ["RGB", "L"])
+def test_torch_only_resizes(mode: Any) -> None:
+    """Its other operations on a whole picture would wake threads."""
+    data = saved(picture(400, 300))
+    views = {"empty", "lift_fresh", "unsqueeze", "permute", "select", "slice", "detach"}
+    for form in (
+        PictureForm(224, "random", flip=True, mode=mode),
+        PictureForm(224, "center", mode=mode),
+        PictureForm(mode=mode),
+        PictureForm(224, mode=mode, exact=False),
+    ):
+        for fast in FAST:
+            with Noted() as noted:
+                form.tensor_of(data, iter([0.1] * 50), fast)
+            assert noted.names <= {*views, "_upsample_bilinear2d_aa"}
 
 
 def torchvisions_box(width: int, height: int, scale: Any, ratio: Any, draws: Iterator[float]) -> Any:
@@ -376,6 +406,12 @@ def test_the_limits_of_pillow_hold(monkeypatch: pytest.MonkeyPatch, kind: str, f
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 60 * 20 - 1)
     with pytest.raises(Image.DecompressionBombError, match="2400 pixels"):
         PictureForm().tensor_of(data, iter(()), fast)
+
+
+def test_a_default_device_does_not_matter() -> None:
+    with torch.device("meta"):
+        found = PictureForm(8, "center").tensor_of(saved(picture()), iter(()), simplejpeg)
+    assert found.device.type == "cpu"
 
 
 def test_what_is_no_picture() -> None:
