@@ -50,6 +50,7 @@ class StreamWrapper:
     parent_stream: StreamWrapper | None = None
     closed: bool = True
     close_on_last_child: bool = False
+    _is_listed = False
     _origin: Origin | Callable[[], Origin | None] | None = None
 
     def __init__(self, file_obj: Any, parent_stream: StreamWrapper | None = None, name: str | None = None) -> None:
@@ -64,7 +65,11 @@ class StreamWrapper:
             self.parent_stream = parent_stream
             parent_stream._open_children.add(id(self))
         if StreamWrapper.debug_unclosed_streams:
-            StreamWrapper.session_streams[self] = name
+            self._list()
+
+    def _list(self) -> None:
+        StreamWrapper.session_streams[self] = self.name
+        self._is_listed = True
 
     def _open(self, file_obj: Any) -> None:
         self.file_obj = file_obj
@@ -72,6 +77,20 @@ class StreamWrapper:
         # to change from several threads, and from a destructor that runs during a change.
         self._open_children: set[int] = set()
         self.closed = False
+
+    def child(self, file_obj: Any, name: str, origin: Origin | None) -> StreamWrapper:
+        """Return the wrapper of a file that was taken out of this archive: the constructor without its checks."""
+        made = StreamWrapper.__new__(StreamWrapper)
+        made.file_obj = file_obj
+        made.name = name
+        made.parent_stream = self
+        made._open_children = set()
+        made._origin = origin
+        made.closed = False
+        self._open_children.add(id(made))
+        if StreamWrapper.debug_unclosed_streams:
+            made._list()
+        return made
 
     @property
     def origin(self) -> Origin | None:
@@ -97,8 +116,7 @@ class StreamWrapper:
         if self.closed:
             return
         self.closed = True
-        # Check first: when the interpreter exits, the weak dictionary may no longer work.
-        if self.session_streams:
+        if self._is_listed:
             self.session_streams.pop(self, None)
         try:
             close = getattr(self.file_obj, "close", None)
@@ -155,7 +173,8 @@ class StreamWrapper:
         self.close()
 
     def __del__(self) -> None:
-        self.close()
+        if not self.closed:
+            self.close()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.file_obj, name)

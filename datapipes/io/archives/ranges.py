@@ -9,6 +9,9 @@ from __future__ import annotations
 
 import io
 import tempfile
+from collections.abc import Callable
+from errno import EINVAL
+from os import pread
 from threading import Lock
 from typing import Any
 
@@ -34,10 +37,17 @@ class Shared:
         self._start = file.tell() if self.seeks else 0
         self._at = 0  # the offset of a file that is only read forward
         self._lock = Lock()
+        on_disk = self.seeks and type(file) is io.BufferedReader and type(file.raw) is io.FileIO
+        self._fileno = file.raw.fileno if on_disk else None  # asked for each read: it raises once the file is closed
+        self.reads_anywhere = on_disk or (self.seeks and type(file) is io.BytesIO)
+        """Whether reading at an offset costs the same wherever the last read was."""
 
     def read_at(self, at: int, size: int, label: str = "") -> bytes:
         """Read up to ``MOST`` bytes at an offset. Return fewer than requested only at the file's end."""
-        size = min(size, MOST)
+        if size > MOST:
+            size = MOST
+        if self._fileno is not None:
+            return self._read_on_disk(self._fileno, self._start + at, size)
         with self._lock:
             if self._seek is None:
                 if not self._go_forward(at, label):
@@ -53,6 +63,18 @@ class Shared:
                 data += more
             self._at = at + len(data)
             return data
+
+    @staticmethod
+    def _read_on_disk(fileno: Callable[[], int], at: int, size: int) -> bytes:
+        try:
+            data = pread(fileno(), size, at)
+        except (OSError, OverflowError) as error:
+            if isinstance(error, OverflowError) or error.errno == EINVAL:  # an offset that no file has
+                return b""
+            raise
+        while 0 < len(data) < size and (more := pread(fileno(), size - len(data), at + len(data))):
+            data += more
+        return data
 
     def _next(self, size: int) -> bytes:
         data = self._read(size)

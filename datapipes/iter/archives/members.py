@@ -8,9 +8,10 @@ empty name, or one that contains NUL.
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from functools import partial
+from functools import lru_cache, partial
 from os.path import dirname, join, normpath
 from typing import Any, ClassVar, Literal, NoReturn, cast
 
@@ -24,6 +25,7 @@ from datapipes.messages.warnings import warn
 from datapipes.operator_support.flattening import Flattening
 from datapipes.position.reopening import label
 
+_PLAIN = re.compile(r"(?:[\w-][\w. -]*/)*[\w-][\w. -]*", re.ASCII).fullmatch  # normal, and safe below any path
 _REMEDY = "on_error='skip' skips it"
 
 
@@ -93,11 +95,19 @@ def placed(archive: str, name: str) -> str:
         ...
     datapipes.errors.UnsafeMember: data/a.tar: the member '../b.txt' leads outside the archive; ...
     """
+    if _PLAIN(name):
+        return _below(archive) + name
     if name[:1] in ("/", "\\", "") or ".." in name or "\0" in name or not name.strip("./"):
         inner = _normal(name)
         if _is_outside(inner) or "\0" in name or inner == ".":
             raise UnsafeMember(f"{archive}: the member {name!r} leads outside the archive; {_REMEDY}")
     return normpath(join(archive, name))
+
+
+@lru_cache(maxsize=16)
+def _below(archive: str) -> str:
+    """Return what the path of each member begins with."""
+    return normpath(join(archive, "x"))[:-1]
 
 
 def stays_within(name: str, target: str) -> bool:
@@ -169,10 +179,10 @@ class ArchiveMembers(Iterator[tuple[str, StreamWrapper]]):
             for entry in self.entries:
                 if (member := self.member(entry)) is not None:
                     path, file = member
-                    stream = StreamWrapper(file, self.archive, path)
-                    if self.origin is not None:
-                        stream.origin = self.label, (path, *self.key(entry)), self.origin
-                    return path, stream
+                    origin = self.origin
+                    if origin is not None:
+                        origin = self.label, (path, *self.key(entry)), origin
+                    return path, self.archive.child(file, path, origin)
         except Exception as error:
             warn_of(self.pipe._kind, error, self.pipe)
             raise

@@ -88,12 +88,20 @@ class TarArchiveLoader(Tolerant, ArchiveStage):
     __len__ = given_length
 
 
+class SmallMember(io.BytesIO):
+    """Content of a small member. A saved state has its place in the archive, unlike a ``BytesIO``."""
+
+    __slots__ = ()
+
+
 class _TarMembers(ArchiveMembers):
     links = 0  # number of links skipped so far
 
-    def member(self, entry: Entry) -> tuple[str, io.BufferedReader] | None:
-        name, kind, start, size, target = entry
+    def member(self, entry: Entry) -> tuple[str, io.BufferedIOBase] | None:
+        name, kind, start, size, target, data = entry
         path = placed(self.path, name)
+        if data is not None:
+            return path, SmallMember(data)
         if kind:
             # The target of a hard link is relative to the archive, that of a symbolic link to its folder.
             if not target or not stays_within(name if kind == SYMBOLIC_LINK else "", target):

@@ -301,3 +301,39 @@ def test_a_warning_of_links_that_is_an_error_comes_once() -> None:
     with pytest.raises(UserWarning, match=r"skipped 1 link\(s\)"):
         next(stream)
     assert list(stream) == []
+
+
+SIZES = [0, 1, 511, 512, 513, 1000, 8191, 8192, 8193, 40_000, 7, 200_000, 3, *[1024] * 300, 9000, *[100] * 50]
+
+
+@pytest.mark.parametrize("cut", [None, 700, 5000, 30_000, 60_000, 400_000])
+def test_small_and_large_members_are_the_same_from_any_file(tmp_path: Path, cut: int | None) -> None:
+    members = {f"{i:03d}.bin": bytes([i % 251]) * size for i, size in enumerate(SIZES)}
+    data = tar(members)[:cut]
+    (tmp_path / "a.tar").write_bytes(data)
+
+    def read(file: Any) -> list[tuple[str, Any]]:
+        found: list[tuple[str, Any]] = []
+        stream = StreamWrapper(file)
+        try:
+            for path, member in IterableWrapper([("a.tar", stream)], deepcopy=False).load_from_tar():
+                found.append((path, member.read()))
+        except CorruptTar as error:
+            found.append(("error", str(error)))
+        return found
+
+    expected = read(OneWay(data))
+    assert read((tmp_path / "a.tar").open("rb")) == expected
+    assert read((tmp_path / "a.tar").open("rb", buffering=0)) == expected
+    assert read(io.BytesIO(data)) == expected
+    if cut is None:
+        assert dict(expected) == {f"a.tar/{name}": content for name, content in members.items()}
+
+
+def test_a_member_of_a_closed_archive_is_not_read_from_another_file(tmp_path: Path) -> None:
+    (tmp_path / "a.tar").write_bytes(tar({"a": b"a" * 9000, "b": b"b" * 9000}))
+    file = (tmp_path / "a.tar").open("rb")
+    members = list(IterableWrapper([("a.tar", file)], deepcopy=False).load_from_tar())
+    file.close()
+    with (tmp_path / "a.tar").open("rb"), pytest.raises(ValueError, match="closed file"):
+        members[0][1].read()
