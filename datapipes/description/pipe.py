@@ -129,6 +129,7 @@ class Named:
         None  # the types of a stream's key for reopening, if it opens streams
     )
     # Streams made of each stream above; "": it opens streams by name.
+    _other_stream_keys: ClassVar[tuple[tuple[type, ...], ...]] = ()  # the types of further forms of the key
     _out_of_streams: ClassVar[Literal["", "one of each", "several of each"]] = ""
 
     if TYPE_CHECKING:

@@ -2,7 +2,8 @@
 
 A stream's origin is a chain of steps. Each is the label of a stage and the stage's key: ``("1 FileOpener", ("a.tar",
 10240), None)`` is a file of ten KiB, and ``("2 TarArchiveLoader", ("a.tar/x.jpg", 512, 90), <the step before>)`` a
-member of it. Modes, encodings, credentials, limits and methods to decompress are the stages' own, never the state's.
+member of it. A URL with a secret is named by its place in the list of URLs. Modes, encodings, credentials, limits and
+methods to decompress are the stages' own, never the state's.
 
 This limits a malicious state. It can only open files that a stage of the graph can open. If the elements above that
 stage can be looked up, only these paths are opened. That is so for a list, also if a shuffle, a sharding or a function
@@ -20,8 +21,9 @@ from datapipes.description import structure
 from datapipes.description.indexed import indexed, only_source
 from datapipes.description.pipe import RemoteGraph
 from datapipes.description.printing import stage as printed
-from datapipes.elements.streams import Origin, StreamWrapper, can_seek
+from datapipes.elements.streams import Origin, StreamWrapper, can_seek, unwrapped
 from datapipes.errors import StateError
+from datapipes.messages.short import hide
 
 MOST_STEPS: Final = 16  # archives in archives
 _READ_AT_ONCE: Final = 1 << 20
@@ -37,6 +39,23 @@ def origin_of(pipe: structure.Pipe, *key: str | int, source: Origin | None = Non
     """Return the origin of a stream that a stage has just opened. ``_reopening`` of the stage gets ``key``."""
     name = label(pipe)
     return None if name is None else (name, key, source)
+
+
+class UrlOrigins:
+    """Origins of the streams that a stage opens by URL. The place in the list of URLs stands for a URL with secrets."""
+
+    def __init__(self, pipe: structure.Pipe) -> None:
+        self._pipe = pipe
+        self._given: KnownPaths | None = None
+
+    def origin(self, url: str, *version: str | int) -> Origin | None:
+        """Return the origin of a stream, or None if it has a secret and no place."""
+        if hide(url) == url:
+            return origin_of(self._pipe, url, *version)
+        if self._given is None:
+            self._given = KnownPaths(self._pipe)
+        place = self._given.place_of(url)
+        return None if place is None else origin_of(self._pipe, place, *version)
 
 
 class StreamStages:
@@ -66,7 +85,7 @@ class StreamReopener:
     def __init__(self, stages: dict[str, structure.Pipe]) -> None:
         self._stages = stages
         self._archives: dict[tuple[str, Origin], Callable[..., StreamWrapper]] = {}
-        self._given: dict[str, _KnownPaths] = {}
+        self._given: dict[str, KnownPaths] = {}
         self._opened: list[StreamWrapper] = []
 
     def knows(self, origin: Origin) -> bool:
@@ -79,7 +98,7 @@ class StreamReopener:
             stage = self._stages.get(step)
             if stage is None:
                 raise StateError(f"a stream was opened by the stage {step!r:.80}, which is not in this graph")
-            if tuple(map(type, key)) != stage._stream_key:
+            if tuple(map(type, key)) not in (stage._stream_key, *stage._other_stream_keys):
                 raise StateError(f"{printed(stage)} opens no stream of {key!r:.200}")
         try:
             stream: StreamWrapper = self._open(origin)
@@ -100,8 +119,7 @@ class StreamReopener:
         if (source is None) is not (stage._out_of_streams == ""):
             raise StateError(f"{printed(stage)} does not read its streams from {source!r:.200}")
         if source is None:
-            self._must_be_given(name, stage, key[0])
-            stream = stage._reopening(None)(*key)
+            stream = stage._reopening(None)(self._given_path(name, stage, key[0]), *key[1:])
         elif stage._out_of_streams == "one of each":
             stream = stage._reopening(self._open(source))(*key)
         else:
@@ -115,12 +133,19 @@ class StreamReopener:
         self._opened.append(stream)
         return stream
 
-    def _must_be_given(self, name: str, stage: structure.Pipe, path: object) -> None:
+    def _given_path(self, name: str, stage: structure.Pipe, path: str | int) -> str:
+        """Return the path of a stream, or that at a place in the list of paths. Raise StateError if it is not given."""
         given = self._given.get(name)
         if given is None:
-            given = self._given[name] = _KnownPaths(stage)
+            given = self._given[name] = KnownPaths(stage)
+        if type(path) is int:
+            found = given.at(path)
+            if found is None:
+                raise StateError(f"{printed(stage)} reads no list of paths with a path number {path}")
+            return found
         if not given.may_be(path):
             raise StateError(f"{printed(stage)} reads no path {path!r:.200}, and opens no paths but those it reads")
+        return str(path)
 
     def close(self) -> None:
         """Close the opened streams after the state could not be read."""
@@ -128,7 +153,7 @@ class StreamReopener:
             stream.close()
 
 
-class _KnownPaths:
+class KnownPaths:
     """The elements that a stage reads, looked up if that is possible."""
 
     def __init__(self, stage: structure.Pipe) -> None:
@@ -136,8 +161,26 @@ class _KnownPaths:
         while source is not None and (found := indexed(source)) is None and _passes_through(source):
             source = only_source(source)
         found = None if source is None else indexed(source)
+        self._found = found
         self._left: Iterator[Any] | None = None if found is None else map(found.at, range(found.length))
         self._seen: set[str] = set()
+        self._places: dict[Any, int] | None = None
+
+    def at(self, place: int) -> str | None:
+        """Return the path at a place in the list, or None if there is none."""
+        if self._found is None or not 0 <= place < self._found.length:
+            return None
+        path = self._found.at(place)
+        return path if isinstance(path, str) else None
+
+    def place_of(self, path: str) -> int | None:
+        """Return the place of a path in the list, or None if it is not there, or there is no list."""
+        if self._found is None:
+            return None
+        if self._places is None:
+            given = ((self._found.at(place), place) for place in reversed(range(self._found.length)))
+            self._places = {path: place for path, place in given if isinstance(path, str)}
+        return self._places.get(path)
 
     def may_be(self, path: object) -> bool:
         """Return whether a path is among the elements. Return True if they cannot be looked up."""
@@ -175,6 +218,10 @@ def _go_to(stream: StreamWrapper, at: int) -> None:
         return
     if can_seek(stream):
         stream.seek(at)
+        return
+    raw = getattr(unwrapped(stream), "raw", None)
+    if callable(begin_at := getattr(raw, "begin_at", None)):  # a body over HTTP, of which nothing was read yet
+        begin_at(at)
         return
     left = at
     while left and (passed := len(stream.read(min(left, _READ_AT_ONCE)))):

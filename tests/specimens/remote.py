@@ -108,6 +108,12 @@ def of_the_web(operator: str) -> list[Specimen]:
             stops=(0, 2, 5, 6),
         ),
         Specimen(operator, "prefetched", lambda tap: read(tap(web("a.csv", "c.csv"))).prefetch(2).readlines()),
+        shuffled(
+            operator,
+            "streams shuffled",
+            lambda tap: read(tap(web(*TWICE))).shuffle(buffer_size=3).readlines(),
+            stops=(0, 2, 5, 6),
+        ),
         Specimen(operator, "ahead", lambda tap: read(tap(web(*TWICE)), ahead=3).readlines(), stops=(0, 1, 4, 9)),
         shuffled(
             operator,

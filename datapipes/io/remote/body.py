@@ -19,6 +19,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
+from datapipes.elements.streams import unwrapped
 from datapipes.errors import CutShort, TransferError, without_frames
 from datapipes.io.remote.transfer import Clock
 from datapipes.messages.long_work import long_work
@@ -97,6 +98,9 @@ class Resumable(io.RawIOBase):
             self._work.add(len(data))
         return data
 
+    def tell(self) -> int:
+        return self._at - len(self._ahead)
+
     def _recover(self, error: Exception) -> None:
         while True:
             try:
@@ -151,6 +155,18 @@ class HTTPBody(Resumable):
     def headers(self) -> Any:
         """The headers of the first answer."""
         return self._answer.headers
+
+    @property
+    def etag(self) -> str | None:
+        """The strong ETag of the file, if it has one."""
+        return self._version if self._version is not None and self._version.startswith('"') else None
+
+    def begin_at(self, at: int) -> None:
+        """Continue at an offset of the file, which has a strong ETag, by a request for the rest."""
+        self._let_go()
+        self._at = at
+        if at != self._total:
+            self._clock.tried(self._resume)
 
     def _received(self, most: int) -> bytes:
         if self._total is not None and self._at == self._total:
@@ -232,6 +248,14 @@ class HTTPBody(Resumable):
 def opened_body(fetch: Callable[[dict[str, str]], Any], clock: Clock) -> io.BufferedReader:
     """Open a file of the bytes that ``fetch`` brings."""
     return io.BufferedReader(HTTPBody(fetch, clock), BUFFER)
+
+
+def remote_file(stream: Any) -> Resumable | None:
+    """Return the file of a stream if it is remote: the raw one below the buffers of bytes and text."""
+    file = unwrapped(stream)
+    while (inner := getattr(file, "buffer", None) or getattr(file, "raw", None)) is not None:
+        file = inner
+    return file if isinstance(file, Resumable) else None
 
 
 def _version(headers: Any) -> str | None:

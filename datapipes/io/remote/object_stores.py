@@ -88,6 +88,7 @@ class ObjectStores:
         self._transfer = transfer
         self._is_used = usable() is not None and not untranslated(self._options) and not _configured()
         self._buckets: dict[str, _Bucket | None] = {}
+        self._making = threading.Lock()  # files that are ahead are opened by several threads
 
     def opened(self, url: str, clock: Clock, part: int = _FIRST_PART) -> ObjectFile | None:
         """Open an object and read its first bytes. Return None if the usual client has to open it."""
@@ -136,10 +137,11 @@ class ObjectStores:
     def _bucket(self, name: str) -> _Bucket | None:
         if _is_inherited():
             return None
-        if name not in self._buckets:
-            settings = _settings(json.dumps(self._options), _environment())
-            self._buckets[name] = None if settings is None else _Bucket(name, settings, self._transfer)
-        return self._buckets[name]
+        with self._making:
+            if name not in self._buckets:
+                settings = _settings(json.dumps(self._options), _environment())
+                self._buckets[name] = None if settings is None else _Bucket(name, settings, self._transfer)
+            return self._buckets[name]
 
     def _gives_up(self, bucket: _Bucket, error: Exception, clock: Clock) -> None:
         """Count an attempt that failed. A bucket whose first request has failed takes the usual client from then on."""

@@ -43,8 +43,18 @@ class RemoteFile(Resumable):
         # fsspec's stream of an HTTP answer claims that it can be sought, but it cannot.
         return bool(self._file.seekable()) and type(self._file).__name__ != "HTTPStreamFile"
 
-    def tell(self) -> int:
-        return self._at - len(self._ahead)
+    @property
+    def etag(self) -> str | None:
+        """The strong ETag of a file over http or from s3, if it has one."""
+        protocols = getattr(getattr(self._file, "fs", None), "protocol", ())  # of files of fsspec only
+        etag = None
+        if isinstance(self._file, ObjectFile):
+            etag = self._file.etag
+        elif "s3" in protocols:
+            etag = self._file.details.get("ETag")
+        elif "http" in protocols:  # as ``_open`` has set it
+            etag = (self._file.kwargs.get("headers") or {}).get("If-Match")
+        return etag if etag is not None and etag.startswith('"') else None
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
         if not self.seekable():

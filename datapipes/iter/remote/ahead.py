@@ -14,8 +14,7 @@ from typing import Any, TypeVar
 
 from datapipes.description.indexed import Indexed, indexed
 from datapipes.description.pipe import IterDataPipe
-from datapipes.elements.streams import unwrapped
-from datapipes.io.remote.body import Resumable
+from datapipes.io.remote.body import remote_file
 from datapipes.io.remote.daemon_threads import DaemonThreads
 from datapipes.io.remote.transfer import waits_end_with
 from datapipes.operator_support.checks import needs_count
@@ -107,7 +106,7 @@ class AheadCell(TaskQueueCell):
     def _opened(self, turn: Event, element: Any) -> Any:
         with waits_end_with(self._ended):
             opened = self._fn(element)
-            file = _remote_file(opened[1])
+            file = remote_file(opened[1])
             is_whole = file is None or file.read_ahead(self._part)
             if self._load is None:
                 return opened
@@ -130,11 +129,3 @@ class AheadCell(TaskQueueCell):
         for turn in self._turns.values():
             turn.set()
         super().close()
-
-
-def _remote_file(stream: Any) -> Resumable | None:
-    """Return the file of a stream if it is remote: the raw one below the buffers of bytes and text."""
-    file = unwrapped(stream)
-    while (inner := getattr(file, "buffer", None) or getattr(file, "raw", None)) is not None:
-        file = inner
-    return file if isinstance(file, Resumable) else None

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, ClassVar
 from uuid import uuid4
 
@@ -17,9 +18,10 @@ from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.description.structure import is_stream
 from datapipes.elements.streams import StreamWrapper
 from datapipes.errors import BadArgumentType, StateError
+from datapipes.io.remote.body import remote_file
 from datapipes.io.remote.filesystems import filesystem_of, is_near
 from datapipes.io.remote.object_stores import ObjectStores, way
-from datapipes.io.remote.remote_file import OF_TEXT, opened_url
+from datapipes.io.remote.remote_file import OF_TEXT, RemoteFile, opened_url
 from datapipes.io.remote.transfer import DEFAULT, Clock, Transfer
 from datapipes.iter.files.atomic import replacing
 from datapipes.iter.files.contents import whole
@@ -31,7 +33,7 @@ from datapipes.messages.short import hide
 from datapipes.operator_support.checks import check_options, needs, needs_callable, same_length
 from datapipes.operator_support.flattening import Flattening
 from datapipes.position.on_error import OnError, check_policy
-from datapipes.position.reopening import origin_of
+from datapipes.position.reopening import UrlOrigins
 from datapipes.position.steps import Step
 
 _READING = {"b": "rb", "t": "rt", "r": "r", "rb": "rb", "rt": "rt"}
@@ -128,6 +130,7 @@ class FSSpecFileOpener(ReadsAhead[tuple[str, StreamWrapper]]):
 
     _fluent: ClassVar[str | None] = "open_files_by_fsspec"
     _stream_key: ClassVar[tuple[type, ...] | None] = (str, int)
+    _other_stream_keys: ClassVar[tuple[tuple[type, ...], ...]] = ((str, int, str), (int, int), (int, int, str))
 
     source_datapipe: IterDataPipe[str] | Sequence[str]
 
@@ -161,12 +164,14 @@ class FSSpecFileOpener(ReadsAhead[tuple[str, StreamWrapper]]):
     def _opener(self) -> Callable[[str], tuple[str, StreamWrapper]]:
         mode, transfer = _READING[self.mode], self.transfer or DEFAULT
         options, for_open = self.kwargs, dict(self.kwargs_for_open or {})
-        stores = ObjectStores(options, transfer)
+        stores, origins = ObjectStores(options, transfer), UrlOrigins(self)
 
         def opened(url: str) -> tuple[str, StreamWrapper]:
             shown, stream = opened_url(url_of(url, "open_files_by_fsspec"), mode, transfer, options, for_open, stores)
-            if shown == url:  # states have no URL with a secret
-                stream.origin = origin_of(self, url, _size(stream))
+            file = remote_file(stream)
+            etag = file.etag if isinstance(file, RemoteFile) else None
+            version = (_size(stream),) if etag is None else (_size(stream), etag)
+            stream.origin = partial(origins.origin, url, *version)
             return shown, stream
 
         return opened
@@ -178,11 +183,15 @@ class FSSpecFileOpener(ReadsAhead[tuple[str, StreamWrapper]]):
     def _reopening(self, source: StreamWrapper | None) -> Callable[..., StreamWrapper]:
         opener = self._opener()
 
-        def opened(url: str, size: int) -> StreamWrapper:
+        def opened(url: str, size: int, etag: str | None = None) -> StreamWrapper:
             stream = opener(url)[1]
+            file, text = remote_file(stream), f"{hide(url)}: it has changed since the state was saved"
             if (found := _size(stream)) != size:
                 stream.close()
-                raise StateError(f"{url}: it has changed since the state was saved, from {size} to {found} bytes")
+                raise StateError(f"{text}, from {size} to {found} bytes")
+            if etag is not None and not (isinstance(file, RemoteFile) and file.etag == etag):
+                stream.close()
+                raise StateError(text)
             return stream
 
         return opened

@@ -7,14 +7,15 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from email.message import Message
+from functools import partial
 from pathlib import PurePosixPath
 from typing import Any, ClassVar
 from urllib.parse import urlencode, urljoin, urlsplit
 
 from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.elements.streams import StreamWrapper
-from datapipes.errors import BadArgumentType, TransferError
-from datapipes.io.remote.body import BUFFER, HTTPBody, opened_body
+from datapipes.errors import BadArgumentType, StateError, TransferError
+from datapipes.io.remote.body import BUFFER, HTTPBody, opened_body, remote_file
 from datapipes.io.remote.transfer import DEFAULT, Transfer
 from datapipes.io.remote.web import Visit, Web, host_of
 from datapipes.iter.remote.ahead import MOST_BYTES_AHEAD, ReadsAhead
@@ -24,6 +25,7 @@ from datapipes.messages.warnings import warn
 from datapipes.operator_support.checks import check_options, needs, no_length, source_length
 from datapipes.position.on_error import OnError, check_policy, may_leave_out
 from datapipes.position.opening import Opening
+from datapipes.position.reopening import UrlOrigins
 from datapipes.position.steps import Step
 
 Opener = Callable[[str], tuple[str, StreamWrapper]]
@@ -43,6 +45,9 @@ GOOGLE = {"drive.google.com", "docs.google.com"}
 @operator
 class WebReader(ReadsAhead[tuple[str, StreamWrapper]]):
     """Base of the readers of URLs: a subclass implements ``_opener_of_urls``."""
+
+    _stream_key: ClassVar[tuple[type, ...] | None] = (str, str)
+    _other_stream_keys: ClassVar[tuple[tuple[type, ...], ...]] = ((int, str),)
 
     source_datapipe: IterDataPipe[str]
 
@@ -100,12 +105,27 @@ class WebReader(ReadsAhead[tuple[str, StreamWrapper]]):
         return filter(None, map(unless_it_fails, at.source(self.source_datapipe)))
 
     def _opener(self) -> Opener:
-        opener, method = self._opener_of_urls(), self._fluent
+        opener, method, origins = self._opener_of_urls(), self._fluent, UrlOrigins(self)
 
         def opened(url: str) -> tuple[str, StreamWrapper]:
             if not isinstance(url, str):
                 raise BadArgumentType(f"{method}() needs URLs as str, got {type(url).__name__}: {url!r:.80}")
-            return opener(url)
+            name, stream = opener(url)
+            if (etag := _etag_of(stream)) is not None:
+                stream.origin = partial(origins.origin, url, etag)
+            return name, stream
+
+        return opened
+
+    def _reopening(self, source: StreamWrapper | None) -> Callable[..., StreamWrapper]:
+        opener = self._opener()
+
+        def opened(url: str, etag: str) -> StreamWrapper:
+            stream = opener(url)[1]
+            if _etag_of(stream) != etag:
+                stream.close()
+                raise StateError(f"{hide(url)}: it has changed since the state was saved")
+            return stream
 
         return opened
 
@@ -113,6 +133,11 @@ class WebReader(ReadsAhead[tuple[str, StreamWrapper]]):
         if self.skip_on_error or may_leave_out(self):
             raise no_length(self)
         return source_length(self, self.source_datapipe)
+
+
+def _etag_of(stream: StreamWrapper) -> str | None:
+    file = remote_file(stream)
+    return file.etag if isinstance(file, HTTPBody) else None
 
 
 @operator

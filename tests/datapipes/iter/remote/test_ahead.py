@@ -13,6 +13,7 @@ import s3fs
 from datapipes import Transfer
 from datapipes.errors import BadArgument, TransferError
 from datapipes.graph import Pipe
+from datapipes.io.remote import object_stores
 from datapipes.io.remote.body import HTTPBody
 from datapipes.io.remote.transfer import Clock
 from datapipes.io.remote.web import Web
@@ -38,22 +39,24 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
             monkeypatch.setenv(name, "nobody")
         monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
         s3fs.S3FileSystem.clear_instance_cache()
-        server.pages |= {f"/b/{number}": File(data, modified=DATED) for number, data in enumerate(DATA)}
+        server.pages |= {f"/bucket/{number}": File(data, modified=DATED) for number, data in enumerate(DATA)}
         yield server
         s3fs.S3FileSystem.clear_instance_cache()
 
 
+def on_the_web(server: Server, names: list[str]) -> Pipe:
+    return IterableWrapper([server.url(f"/bucket/{name}") for name in names])
+
+
+def in_s3(names: list[str]) -> Pipe:
+    return IterableWrapper([f"s3://bucket/{name}" for name in names])
+
+
 WAYS: dict[str, Callable[[Server, list[str], dict[str, Any]], Pipe]] = {
-    "http": lambda server, names, options: IterableWrapper([server.url(f"/b/{name}") for name in names]).read_from_http(
-        **options
-    ),
-    "fsspec, http": lambda server, names, options: IterableWrapper(
-        [server.url(f"/b/{name}") for name in names]
-    ).open_files_by_fsspec("rb", **options),
-    "fsspec, s3": lambda _, names, options: IterableWrapper([f"s3://b/{name}" for name in names]).open_files_by_fsspec(
-        "rb", **options
-    ),
-    "s3": lambda _, names, options: IterableWrapper([f"s3://b/{name}" for name in names]).load_files_by_s3(**options),
+    "http": lambda server, names, options: on_the_web(server, names).read_from_http(**options),
+    "fsspec, http": lambda server, names, options: on_the_web(server, names).open_files_by_fsspec("rb", **options),
+    "fsspec, s3": lambda _, names, options: in_s3(names).open_files_by_fsspec("rb", **options),
+    "s3": lambda _, names, options: in_s3(names).load_files_by_s3(**options),
 }
 LIBRARIES = [("http", "1"), ("fsspec, http", "1"), *((way, fast) for way in ("fsspec, s3", "s3") for fast in "01")]
 
@@ -91,12 +94,12 @@ def test_files_are_begun_together(server: Server, files: Reader) -> None:
         together.wait(PATIENCE)
         File(b"text", modified=DATED)(handler)
 
-    server.pages |= {f"/b/{name}": _only_get(b"text", page) for name in range(4)}
+    server.pages |= {f"/bucket/{name}": _only_get(b"text", page) for name in range(4)}
     assert contents(files(*range(4), ahead=3)) == [b"text"] * 4
 
 
 def test_an_error_is_raised_at_the_turn_of_its_file(server: Server, files: Reader) -> None:
-    server.pages["/b/2"] = status(404)
+    server.pages["/bucket/2"] = status(404)
     it = iter(files(*range(6), ahead=4))
     assert [next(it)[1].read() for _ in range(2)] == DATA[:2]
     with pytest.raises((TransferError, FileNotFoundError), match="/2"):
@@ -114,21 +117,21 @@ def test_an_error_is_raised_at_the_turn_of_its_file(server: Server, files: Reade
 @pytest.mark.parametrize("breaks", [[100], [20_000], [49_999], [20_000] * 2])
 def test_a_body_is_resumed(server: Server, files: Reader, breaks: list[int]) -> None:
     for number, data in enumerate(DATA):
-        server.pages[f"/b/{number}"] = _only_get(data, File(data, breaks=list(breaks), modified=DATED))
+        server.pages[f"/bucket/{number}"] = _only_get(data, File(data, breaks=list(breaks), modified=DATED))
     assert contents(files(*range(6), ahead=3, ahead_bytes=30_000)) == DATA
 
 
 def test_a_body_that_does_not_end_is_an_error_after_its_first_bytes(server: Server) -> None:
-    server.pages["/b/0"] = File(DATA[0], breaks=[20_000] * 9, ranges=False)
-    [(_, stream)] = IterableWrapper([server.url("/b/0")]).read_from_http(transfer=QUICK, ahead=1)
+    server.pages["/bucket/0"] = File(DATA[0], breaks=[20_000] * 9, ranges=False)
+    [(_, stream)] = IterableWrapper([server.url("/bucket/0")]).read_from_http(transfer=QUICK, ahead=1)
     assert stream.read1(20_000) == DATA[0][:20_000]
     for _ in range(2):
-        with pytest.raises(TransferError, match="/b/0"):
+        with pytest.raises(TransferError, match="/bucket/0"):
             stream.read()
 
 
 def test_so_many_bytes_are_read_ahead(server: Server) -> None:
-    url = server.url("/b/0")
+    url = server.url("/bucket/0")
     visit = Web(QUICK, {}).visit(url)
     body = HTTPBody(visit.fetch(url), Clock(QUICK, url))
     assert not body.read_ahead(20_000)
@@ -168,7 +171,7 @@ def test_a_server_that_stalls_does_not_delay_the_end(server: Server, files: Read
         begun.set()
         handler.stall()
 
-    server.pages["/b/1"] = stalling
+    server.pages["/bucket/1"] = stalling
     it = iter(files(0, 1, 2, ahead=2, transfer=Transfer(timeout=2, deadline=10**6, retries=10**6, backoff=60)))
     assert next(it)[1].read() == DATA[0]
     assert begun.wait(PATIENCE)
@@ -185,7 +188,7 @@ def test_a_resume_repeats_only_what_was_not_handed_on(server: Server, files: Rea
     resumed = iter(files(*range(6), ahead=3))
     resumed.load_state_dict(state)
     assert [stream.read() for _, stream in resumed] == DATA[1:]
-    assert not server.asked("/b/0")
+    assert not server.asked("/bucket/0")
 
 
 def test_workers_open_the_files_of_their_own_shards(server: Server, files: Reader) -> None:
@@ -193,12 +196,26 @@ def test_workers_open_the_files_of_their_own_shards(server: Server, files: Reade
     service = MultiProcessingReadingService(2)
     with DataLoader2(graph, reading_service=service) as loader:
         assert list(loader) == DATA
-    assert len(server.asked("/b/0")) == 1
+    assert len(server.asked("/bucket/0")) == 1
 
 
 def _content(row: tuple[str, Any]) -> bytes:
     data: bytes = row[1].read()
     return data
+
+
+def test_a_bucket_is_opened_once_for_all_threads(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(FAST, "1")
+    opened = []
+    original = object_stores._Bucket.__init__
+
+    def counted(*args: Any) -> None:
+        opened.append(1)
+        original(*args)
+
+    monkeypatch.setattr(object_stores._Bucket, "__init__", counted)
+    assert contents(WAYS["s3"](server, [*map(str, range(6))], {"ahead": 5})) == DATA
+    assert opened == [1]
 
 
 def test_arguments_are_checked() -> None:
