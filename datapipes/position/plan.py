@@ -149,10 +149,10 @@ class Plan:
         if not inputs and structure.parents(stage):  # the stages above a user's class are not opened here
             self.shards[id(stage)] = user_classes.shards_above(structure.walk(stage), run)[id(stage)]
         else:
-            given = (
+            given = [
                 user_classes.shard_key(each, run) if user_classes.is_sharding(each) else self.shards[id(each)]
                 for each in inputs
-            )
+            ]  # a generator that is left would be closed, where Python ignores a Ctrl-C
             self.shards[id(stage)] = next(filter(None, given), None)
 
     def seed_draws_by_number(self, run: Run) -> None:
