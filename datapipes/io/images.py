@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import torch
 from torch.nn.functional import interpolate
@@ -45,6 +45,7 @@ _TRIES = 10
 _FACTORS = (8, 4, 2)
 _SHIFTS = ((0, 0), (1, 8), (2, 8)) if sys.byteorder == "little" else ((2, 8), (1, 8), (0, 8))
 """The planes in the order in which shifts bring their colors into the lowest byte of a pixel, each with its shift."""
+_REFUSALS: Final = (ValueError, KeyError)  # of simplejpeg; a KeyError for an unusual subsampling
 _HEADER = 4096  # bytes in which EXIF data and lists of pictures begin
 _LEAST_SCALED = 64  # pixels; below it, two factors may give one size
 
@@ -166,7 +167,7 @@ def _of_plain_jpeg(data: Any, mode: Mode, fast: Any) -> Any:
         return None
     try:
         height, width, colors, _ = fast.decode_jpeg_header(data)
-    except Exception:  # also a KeyError, for an unusual subsampling
+    except _REFUSALS:
         return None
     most = needed("PIL.Image", "images", "decode_images").MAX_IMAGE_PIXELS
     if colors not in ("YCbCr", "RGB", "Gray") or (most is not None and width * height > most):
@@ -180,7 +181,7 @@ def _of_jpeg(data: Any, mode: Mode, fast: Any, size: tuple[int, int], is_gray: b
     width, height = (-(-side // factor) for side in size)
     try:
         found = fast.decode_jpeg(data, form, min_height=height, min_width=width, min_factor=factor)
-    except Exception:  # Pillow's picture or error counts
+    except _REFUSALS:  # Pillow's picture or error counts
         return None
     if found.shape[:2] != (height, width):
         return None

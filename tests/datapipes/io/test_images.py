@@ -129,11 +129,11 @@ def test_hardly_a_value_is_more_than_one_away_from_pillow() -> None:
     assert values > 9_000_000
 
 
-class Noted(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's
+class Noted(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch has no types there
     """Notes the operations of torch."""
 
     def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]  # torch's
+        super().__init__()  # type: ignore[no-untyped-call]  # torch has no types there
         self.names: set[str] = set()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
