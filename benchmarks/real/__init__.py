@@ -1,4 +1,4 @@
-"""Ten kinds of real work, each as this library's pages teach it and as each peer's own pages teach it.
+"""Thirteen kinds of real work, each as this library's pages teach it and as each peer's own pages teach it.
 
 A kind is a file: what makes its data, what one element is, and a function for each contender, which gives a loader.
 Ours has the graph of a program in ``tutorials/recipes``, with the functions that all contenders share. Contenders do
@@ -13,6 +13,7 @@ whatever order. ``python -m benchmarks.real`` runs them; each in a fresh process
 - ``child``: one contender, in a process of its own
 - ``race``: contenders in turn, and the tables of what they showed
 - ``chart``: the results as a file, and the chart of them on the pages
-- ``images``, ``tars``, ``text``, ``parquet``, ``csv_rows``, ``memory_map``, ``small_images``, ``sound``: the kinds
+- ``images``, ``crops``, ``tars``, ``text``, ``parquet``, ``csv_rows``, ``memory_map``, ``small_images``, ``sound``: the
+  kinds
 - ``kinds``: all of them, by name
 """

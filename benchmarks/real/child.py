@@ -81,13 +81,13 @@ def passes(kind: Kind, way: Way, folder: Path, workers: int, check: bool) -> dic
     warm = perf_counter() - begin
     cpu = cpu_seconds(os.getpid()) - cpu
     told = {"cold": cold, "warm": warm, "first": first, "cpu": cpu, "counted": [counted, again]}
-    return told | {"digest": digest(loader, kind.plain)} if check else told
+    return told | {"digest": digest(loader, kind.comparable(folder))} if check else told
 
 
 def digest_of(kind: Kind, way: Way, folder: Path, workers: int) -> str:
     made_ready(way, folder)
     loader = way.build(folder, workers)
-    found = digest(loader, kind.plain)
+    found = digest(loader, kind.comparable(folder))
     if way.library == OURS:  # others end their workers with the process
         loader.shutdown()
     return found

@@ -101,6 +101,8 @@ class Kind:
 
     Ours has to be so far `ahead` of the best peer, and, where it is `lean`, to take at most torch's memory.
     `size` says how many elements a batch has, and `plain` gives it as columns where it is not a dict or tuple of them.
+    If elements are equal within a tolerance only, `compared` makes a function of a batch from the data's folder: what
+    has to be equal.
     """
 
     title: str
@@ -112,6 +114,10 @@ class Kind:
     lean: bool = False
     size: Callable[[Any], int] = length
     plain: Callable[[Any], Any] = same
+    compared: Callable[[Path], Callable[[Any], Any]] | None = None
+
+    def comparable(self, folder: Path) -> Callable[[Any], Any]:
+        return self.plain if self.compared is None else self.compared(folder)
 
     def way(self, name: str) -> Way:
         return next(way for way in self.ways if way.name == name)

@@ -31,10 +31,14 @@ Sample = tuple[npt.NDArray[np.uint8], int]
 
 
 def make(folder: Path, elements: int) -> None:
+    write(folder, elements, data.jpeg)
+
+
+def write(folder: Path, elements: int, jpeg: Callable[[int], bytes]) -> None:
     for shard in range(SHARDS):
         with tarfile.open(folder / f"shard-{shard:03d}.tar", "w") as tar:
             for number in range(shard, elements, SHARDS):
-                for ending, content in (("jpg", data.jpeg(number)), ("cls", str(number % CLASSES).encode())):
+                for ending, content in (("jpg", jpeg(number)), ("cls", str(number % CLASSES).encode())):
                     member = tarfile.TarInfo(f"{number:06d}.{ending}")
                     member.size = len(content)
                     tar.addfile(member, io.BytesIO(content))

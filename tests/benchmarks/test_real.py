@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from benchmarks.peers.child import PeerError
-from benchmarks.real import child, data, race
+from benchmarks.real import child, crops, data, race
 from benchmarks.real.chart import CHART, RESULTS, Results, drawn, recorded
 from benchmarks.real.digest import digest
 from benchmarks.real.kind import NODES, OURS, TORCH, Kind, Way, same
@@ -140,6 +140,19 @@ def test_a_digest_tells_other_elements(change: str) -> None:
     else:
         other = other[:, [1, 0, 2]]
     assert digest([other], same) != digest([rows], same)
+
+
+def test_pictures_that_are_cut_elsewhere_are_told(folders: dict[str, Path]) -> None:
+    folder = folders["images-crop"]
+    plain, found = KINDS["images-crop"].comparable(folder), crops.Crops(folder)
+    pictures, labels = (np.array(column) for column in zip(*(found[number] for number in range(8)), strict=True))
+    numbers, _, near = plain((pictures, labels))
+    assert numbers == [*range(8)]
+    assert near.all()
+    assert plain((torch.tensor(pictures).permute(0, 3, 1, 2), labels))[2].all()
+    assert not plain((np.roll(pictures, 1, axis=2), labels))[2].any()
+    pictures[3, 5, 5, 0] ^= 4
+    assert plain((pictures, labels))[2].tolist() == [number != 3 for number in range(8)]
 
 
 def test_every_kind_has_ours_and_a_reference() -> None:
