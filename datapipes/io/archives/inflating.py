@@ -140,8 +140,7 @@ class Inflating(Metered):
     def _parts(self, most: int) -> list[bytes]:
         """Decompress until there are ``most`` bytes, so that where an error comes does not depend on the library."""
         if self._late is not None:
-            late, self._late = self._late, None
-            raise late
+            raise self._taken_late()  # no variable of a frame of its traceback holds the error
         parts: list[bytes] = []
         while (left := most - (self._made - self._given)) > 0:
             try:
@@ -149,12 +148,17 @@ class Inflating(Metered):
             except Exception as error:
                 if not parts or (isinstance(error, CorruptData) and self._zlib_may_differ):
                     raise
-                self._late = error  # after the parts that were made before it
+                self._late = without_frames(error)  # after the parts that were made before it
                 break
             if not made:
                 break
             parts.append(made)
         return parts
+
+    def _taken_late(self) -> Exception:
+        late, self._late = self._late, None
+        assert late is not None
+        return late
 
     def _next(self, most: int) -> bytes:
         while not self._is_over and most:
