@@ -20,6 +20,7 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from pathlib import Path
 from queue import Empty, SimpleQueue
+from sys import maxsize
 from typing import Any, TypeVar
 
 from datapipes.errors import TransferError
@@ -107,16 +108,8 @@ class ObjectStores:
 
     def loaded(self, url: str, clock: Clock) -> bytes | None:
         """Return the content of an object. Return None if the usual client has to load it."""
-        file = self.opened(url, clock)
-        if file is None:
-            return None
-        try:
-            with clock:
-                return file.rest()
-        except Exception as error:
-            file.close()
-            self._gives_up(file.bucket, error, clock)
-            return None
+        file = self.opened(url, clock, maxsize)
+        return None if file is None else file.read(maxsize)
 
     def listed(self, prefix: str, clock: Clock) -> list[str] | None:
         """Return the URLs that begin with a prefix. Return None if the usual client has to list them."""
@@ -285,13 +278,6 @@ class ObjectFile:
         except BaseException:
             self.close()  # the thread may go on receiving
             raise
-
-    def rest(self) -> bytes:
-        """Return the bytes from the present position on."""
-        parts = []
-        while part := self.read(self.size):
-            parts.append(part)
-        return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def seekable(self) -> bool:
         """Return True: a new request continues anywhere."""
