@@ -47,7 +47,7 @@ class Gathered(RemoteGraph[T_co]):
     def __init__(
         self,
         graph: IterDataPipe[T_co],
-        makers: Pool,
+        pool: Pool,
         in_order: bool = True,
         length: Callable[[Any], int] | None = None,
         allowed: RestartPolicy | None = None,
@@ -55,7 +55,7 @@ class Gathered(RemoteGraph[T_co]):
         self.graph = graph
         self._allowed = allowed or RestartPolicy()
         self._length_fn = length
-        self.makers = makers
+        self.pool = pool
         self.in_order = in_order
         self.start: EpochStart | None = None
 
@@ -63,21 +63,21 @@ class Gathered(RemoteGraph[T_co]):
         return self._elements(at.cell(lambda: self._turns(at.run.errors)), at.run)
 
     def _turns(self, errors: ErrorCounts) -> RoundRobinCell:
-        suspicions = {} if self._allowed.restarts else self.makers.suspicions
+        suspicions = {} if self._allowed.restarts else self.pool.suspicions
         deaths = Deaths(self._allowed, ErrorCounts(errors), suspicions)
-        return RoundRobinCell(self.makers, errors, deaths)
+        return RoundRobinCell(self.pool, errors, deaths)
 
     def _elements(self, turns: RoundRobinCell, run: Run) -> Iterator[T_co]:
-        makers = self.makers
+        pool = self.pool
         with CtrlCWaits():
             turns.leave_block()
-        self._begin(turns, run, set(range(makers.count)))
+        self._begin(turns, run, set(range(pool.count)))
         while turns.waiting:
-            with CtrlCWaits(makers.hurry):  # or a frame, or the credit for one, would be lost
+            with CtrlCWaits(pool.hurry):  # or a frame, or the credit for one, would be lost
                 for number, used_up in turns.commit():
-                    makers.used_up(number, used_up)
+                    pool.used_up(number, used_up)
                 wanted = turns.lacking(self.in_order)
-                came = makers.next_frame(wanted) if wanted else None
+                came = pool.next_frame(wanted) if wanted else None
             if isinstance(came, WorkerEnd):
                 self._begin(turns, run, turns.survive(came))
                 continue
@@ -88,7 +88,7 @@ class Gathered(RemoteGraph[T_co]):
                     error = frame.error.error()
                     if isinstance(error, DispatcherGone):
                         del error, frame, came
-                        self._begin(turns, run, turns.survive(makers.dispatcher_end()))
+                        self._begin(turns, run, turns.survive(pool.dispatcher_end()))
                         continue
                     turns.failed(number, frame, consumes_element(error))
                     try:
@@ -104,8 +104,8 @@ class Gathered(RemoteGraph[T_co]):
 
     def _begin(self, turns: RoundRobinCell, run: Run, numbers: set[int]) -> None:
         """Open the graph in some workers, at the positions of their next elements."""
-        orders = [turns.order(i, run, self.start) if i in numbers else None for i in range(self.makers.count)]
-        self.makers.open(orders)
+        orders = [turns.order(i, run, self.start) if i in numbers else None for i in range(self.pool.count)]
+        self.pool.open(orders)
 
     def __len__(self) -> int:
         if self.start is not None and self.start.reset is not None:
@@ -114,23 +114,23 @@ class Gathered(RemoteGraph[T_co]):
 
     def become(self, other: Gathered[T_co]) -> None:
         """Take over the workers of another stage, from the next opening on."""
-        self.makers, self._length_fn = other.makers, other._length_fn
+        self.pool, self._length_fn = other.pool, other._length_fn
 
     def of(self, graph: Any) -> Gathered[Any]:
         """Return this stage for another graph, to compute its length."""
-        return Gathered(graph, self.makers, self.in_order, self._length_fn, self._allowed)
+        return Gathered(graph, self.pool, self.in_order, self._length_fn, self._allowed)
 
 
 class _WorkerProgress:
     """The gatherer's record of one worker."""
 
-    __slots__ = ("above", "began", "errors", "frame", "left", "part", "since", "told")
+    __slots__ = ("above", "before", "began", "errors", "frame", "left", "part", "since")
 
     def __init__(self) -> None:
         self.above: Any = None  # the worker's last table, still packed. None: the start
         self.since = 0  # elements that were handed on after that table
-        self.told = 0  # elements that were handed on before it, in this iteration
-        self.began = 0  # ``told`` at the start of its opening
+        self.before = 0  # elements that were handed on before it, in this iteration
+        self.began = 0  # ``before`` at the start of its opening
         self.errors: dict[str, int] = {}  # tolerated errors, by stage
         self.part: Completion | None = None  # its last completion, if it is known
         self.frame: Items | None = None
@@ -140,18 +140,18 @@ class _WorkerProgress:
         """Note that ``count`` elements were handed on, and the table after them unless it is None."""
         self.since += count
         if above is not None:
-            self.above, self.told, self.since = above, self.told + self.since, 0
+            self.above, self.before, self.since = above, self.before + self.since, 0
 
 
 class RoundRobinCell(Cell):
     """Cell of the round robin over workers: the next worker, and each worker's count and last table."""
 
-    def __init__(self, makers: Pool, errors: ErrorCounts, deaths: Deaths) -> None:
-        self._makers = makers
+    def __init__(self, pool: Pool, errors: ErrorCounts, deaths: Deaths) -> None:
+        self._pool = pool
         self._errors = errors
         self._deaths = deaths
-        self.waiting = deque(range(makers.count))  # workers that have more elements, the next one first
-        self._shares = [_WorkerProgress() for _ in range(makers.count)]
+        self.waiting = deque(range(pool.count))  # workers that have more elements, the next one first
+        self._shares = [_WorkerProgress() for _ in range(pool.count)]
         self._members: list[int] = []  # workers whose elements are in the block, in order
         self._length = 0
         self._block: Iterator[Any] = iter(())
@@ -159,18 +159,18 @@ class RoundRobinCell(Cell):
     def order(self, number: int, run: Run, start: EpochStart | None) -> Order | None:
         """Return the order for a worker to open the graph, or None if it has no more elements. Drop its frame."""
         share = self._shares[number]
-        share.frame, share.left, share.began = None, iter(()), share.told
+        share.frame, share.left, share.began = None, iter(()), share.before
         seed = derive("worker", *run.key, ranks().rank, number)
-        watch = self._deaths.watch(number, share.told)
-        dealing = None if self._makers.alone else self._deaths.watch(None, 0)
-        saves = self._makers.saves or self._deaths.allowed.restarts > 0
+        watch = self._deaths.watch(number, share.before)
+        dealing = None if self._pool.alone else self._deaths.watch(None, 0)
+        saves = self._pool.saves or self._deaths.allowed.restarts > 0
         order = Order(run.alone(), share.above, share.since, start, seed, watch=watch, dealing=dealing, saves=saves)
         return order if number in self.waiting else None
 
     def survive(self, end: WorkerEnd) -> set[int]:
         """Note the end of a worker. Return the workers to open again. Raise its error if no more deaths are allowed."""
         self._deaths.survive(end, [share.began for share in self._shares])
-        return set(range(len(self._shares))) if end.number is None or not self._makers.alone else {end.number}
+        return set(range(len(self._shares))) if end.number is None or not self._pool.alone else {end.number}
 
     def lacking(self, in_order: bool) -> list[int]:
         """Return the workers from which a frame is needed before an element can be handed on."""
@@ -191,8 +191,8 @@ class RoundRobinCell(Cell):
 
     def _tell(self, refusal: str) -> None:
         """Warn that a worker's position cannot be saved."""
-        if self._makers not in _warned:
-            _warned.add(self._makers)
+        if self._pool not in _warned:
+            _warned.add(self._pool)
             warn(f"{refusal}; until then a resume makes the elements after this worker's last saved position again")
 
     def count_errors(self, number: int, errors: dict[str, int] | None) -> None:
@@ -283,7 +283,7 @@ class RoundRobinCell(Cell):
         for i, number in enumerate(self._members):
             rounds, more = divmod(handed_on, len(self._members))
             workers[number][1] += rounds + (i < more)
-        deaths = self._deaths.save([share.told for share in self._shares])
+        deaths = self._deaths.save([share.before for share in self._shares])
         return {"turn": list(turn), "workers": workers} | ({"deaths": deaths} if deaths else {})
 
     def load(self, saved: Any) -> None:
@@ -297,7 +297,7 @@ class RoundRobinCell(Cell):
         known = type(turn) is list and all(type(number) is int and number in numbers for number in turn)
         if not known or len(set(turn)) != len(turn):
             raise StateError(f"turn: expected the numbers of workers, found {turn!r:.80}")
-        self.waiting, self._makers.saves = deque(turn), True
+        self.waiting, self._pool.saves = deque(turn), True
         self._deaths.suspicions = {}  # elements of this iteration are counted from here
         for share, entry in zip(self._shares, workers, strict=True):
             if type(entry) is not list or len(entry) not in (3, 4):
@@ -309,13 +309,13 @@ class RoundRobinCell(Cell):
         for share in self._shares:
             share.frame, share.left = None, iter(())
         self._block = iter(())
-        self._makers.stop()
+        self._pool.stop()
 
 
 def refuse_other_workers(error: BaseException, graph: Pipe, saved: Table) -> None:
     """Raise StateError if a state does not fit because it was saved with another number of workers."""
     by = next((len(cell["workers"]) for cell in saved.values() if _is_of_workers(cell)), 0)
-    here = next((stage.makers.count for stage in structure.walk(graph) if isinstance(stage, Gathered)), 0)
+    here = next((stage.pool.count for stage in structure.walk(graph) if isinstance(stage, Gathered)), 0)
     if by != here and isinstance(error, StateError):
         raise StateError(
             f"workers: the state was saved {_with(by)}, and this loader runs {_with(here)}. Run it {_with(by)}, or "
@@ -328,7 +328,7 @@ def announce_saving(graph: Pipe) -> None:
     """Have the workers of a graph send large tables as well, from now on."""
     for stage in structure.walk(graph):
         if isinstance(stage, Gathered):
-            stage.makers.saves = True
+            stage.pool.saves = True
 
 
 def _is_of_workers(cell: object) -> bool:

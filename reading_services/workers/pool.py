@@ -128,7 +128,7 @@ class _Member:
 class Pool:
     """The workers of a service."""
 
-    def __init__(self, plan: PoolSpec, place: MemberHost) -> None:
+    def __init__(self, plan: PoolSpec, host: MemberHost) -> None:
         self.count = plan.workers
         self.alone = plan.dispatched is None
         self.saves = False
@@ -136,8 +136,8 @@ class Pool:
         self.suspicions: Suspicions = {}
         """The last death of each worker, kept for the next iterations (``restarts``)."""
         self._timeout = plan.timeout
-        self._place = place
-        self._whose = f"the {place.members}"
+        self._host = host
+        self._whose = f"the {host.members}"
         self._workers = [_Member() for _ in range(plan.workers)]
         self._ends: dict[Number, WorkerEnd] = {}  # that have come and were not handed on yet
         self._ended: set[Number] = set()  # whose ends were handed on, and which have to be replaced
@@ -151,7 +151,7 @@ class Pool:
     def start(self) -> None:
         """Start the workers before an epoch."""
         self._must_talk()
-        with self._nobody_waits():
+        with self._no_thread_waits():
             self._start(())
 
     def _start(self, numbers: Container[int]) -> None:
@@ -161,7 +161,7 @@ class Pool:
         a caller still waits for. With a dispatcher all start together, because its links cannot be mended.
         Raise the error of a worker that could not start.
         """
-        while came := self._place.wait(0.0):
+        while came := self._host.wait(0.0):
             self._take_all(came)
         unable = next((end for end in self._ends.values() if end.reason is not EndReason.DIED), None)
         if unable is not None or (not self.alone and (self._ends or self._ended)):
@@ -171,7 +171,7 @@ class Pool:
         self._are_gone({number for number in self._ends if number in numbers} | self._ended)
         missing = [number for number, worker in enumerate(self._workers) if not worker.runs]
         if missing:
-            self._place.start(missing)
+            self._host.start(missing)
         for number in missing:
             self._workers[number].runs = True
 
@@ -179,15 +179,15 @@ class Pool:
         """End all members. Do nothing at a second call, and in a fork of this process."""
         if not self._origin.is_here or self._closed:
             return
-        with self._nobody_waits():
+        with self._no_thread_waits():
             if not self._closed:
                 self._closed = True
                 self._end()
-                self._place.close()
+                self._host.close()
 
     def _end(self) -> None:
         running = self._running()
-        self._place.end([(number, worker.consumer.close()) for number, worker in running])
+        self._host.end([(number, worker.consumer.close()) for number, worker in running])
         self._ends.clear()
         self._ended.clear()
         self._are_gone(number for number, _ in running)
@@ -210,23 +210,23 @@ class Pool:
             self._must_talk()
             self._left = False
             with CtrlCWaits():  # or a frame would be sent twice
-                self._place.was_woken()
+                self._host.was_woken()
                 self._start([number for number, order in enumerate(orders) if order is not None])
                 self._opening += 1
                 for number, order in enumerate(numbered(orders, self._opening)):
                     if order is not None:
                         self._workers[number].frames.clear()
-                        self._place.send(number, self._workers[number].consumer.open(order))
+                        self._host.send(number, self._workers[number].consumer.open(order))
 
     def stop(self) -> None:
         """Stop the opening, also in another thread that waits for its elements."""
         if not self._origin.is_here or self._closed:
             return
-        with self._nobody_waits(), CtrlCWaits():
+        with self._no_thread_waits(), CtrlCWaits():
             for number, worker in self._running():
                 worker.frames.clear()
                 if (frame := worker.consumer.stop()) is not None:
-                    self._place.send(number, frame)
+                    self._host.send(number, frame)
 
     def _must_talk(self) -> None:
         """Raise if the pool has ended, and in a fork of its process."""
@@ -235,11 +235,11 @@ class Pool:
             raise WorkersLeft("the workers were ended, with their reading service")
 
     @contextmanager
-    def _nobody_waits(self) -> Iterator[None]:
+    def _no_thread_waits(self) -> Iterator[None]:
         """Stop the wait of any thread, and allow no other wait until the next opening. The block holds the lock."""
         self.hurry()
         with self._lock:
-            self._place.was_woken()
+            self._host.was_woken()
             yield
 
     def used_up(self, number: int, frame: Items) -> None:
@@ -247,12 +247,12 @@ class Pool:
         with self._lock:
             self._must_talk()
             if (credit := self._workers[number].consumer.used_up(frame, self.saves)) is not None:
-                self._place.send(number, credit)
+                self._host.send(number, credit)
 
     def hurry(self) -> None:
         """Have ``next_frame`` raise at once, for a signal handler."""
         self._left = True
-        self._place.wake()
+        self._host.wake()
 
     def next_frame(self, numbers: Iterable[int]) -> tuple[int, OfOpening] | WorkerEnd:
         """Return the next frame of one of these workers, or the end of any member of the pool."""
@@ -266,7 +266,7 @@ class Pool:
                         return number, worker.frames.popleft()
                 if self._ends:
                     return self._next_end()
-                came = self._place.wait(None if self._timeout is None else self._patience(asked, started))
+                came = self._host.wait(None if self._timeout is None else self._patience(asked, started))
                 if came is None:
                     raise self._too_slow(asked[0][0])
                 self._take_all(came)
@@ -277,7 +277,7 @@ class Pool:
         with self._lock:
             self._must_talk()
             if None not in self._ends:
-                self._take_all(self._place.give_up_dispatcher())
+                self._take_all(self._host.give_up_dispatcher())
             return self._next_end()
 
     def _next_end(self) -> WorkerEnd:
@@ -289,7 +289,7 @@ class Pool:
 
     def _patience(self, asked: list[tuple[int, _Member]], since: float) -> float:
         """Return the rest of the timeout in seconds. The timeout begins when the workers have started."""
-        begun = [since + self._place.to_start if worker.started is None else worker.started for _, worker in asked]
+        begun = [since + self._host.to_start if worker.started is None else worker.started for _, worker in asked]
         return max(0.0, max(since, *begun) + (self._timeout or 0) - monotonic())
 
     def _take_all(self, came: Iterable[tuple[Number, ToConsumer]]) -> None:
@@ -313,5 +313,5 @@ class Pool:
     def _too_slow(self, number: int) -> WorkerTimeout:
         return WorkerTimeout(
             f"worker {number} has sent nothing for {self._timeout} seconds (timeout=...); it stands at\n"
-            + self._place.stacks_of(number)
+            + self._host.stacks_of(number)
         )

@@ -187,11 +187,11 @@ class OnWorkers(WorkerOptions, ReadingServiceInterface):
         self._plan = replace(self._plan, workers=self.num_workers, window=self._window())
         gathered.become(self._gathering(gathered.graph, self._new_pool()))
 
-    def _gathering(self, end: Pipe, makers: Any = None) -> Gathered[Any]:
+    def _gathering(self, end: Pipe, pool: Any = None) -> Gathered[Any]:
         """Return the stage that gathers the elements of a part of the graph in the main process."""
         changes = self.worker_init_fn, self.worker_reset_fn
         length = partial(length_of_parts, workers=self.num_workers, changes=changes)
-        return Gathered(end, makers, self.in_order, length, RestartPolicy(self.restart, self.on_death))
+        return Gathered(end, pool, self.in_order, length, RestartPolicy(self.restart, self.on_death))
 
     @abstractmethod
     def _window(self) -> Window:

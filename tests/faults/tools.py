@@ -30,7 +30,7 @@ def same(x: Any) -> Any:
 
 def pids(dl: DataLoader2[Any]) -> list[int]:
     pool = vars(dl.reading_service)["_pool"]
-    return [member.process.pid for member in pool._place.processes if member.named != "the dispatcher"]
+    return [member.process.pid for member in pool._host.processes if member.named != "the dispatcher"]
 
 
 def gone(pid: int) -> bool:

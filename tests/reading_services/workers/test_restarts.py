@@ -104,7 +104,7 @@ def test_killed_workers_change_nothing(build: Callable[[int], Pipe]) -> None:
 
 def workers_of(loader: DataLoader2[Any]) -> list[int]:
     """The processes of a loader, the dispatcher's among them."""
-    return [member.process.pid for member in vars(loader.reading_service)["_pool"]._place.processes]
+    return [member.process.pid for member in vars(loader.reading_service)["_pool"]._host.processes]
 
 
 def killed(worker: int) -> bool:

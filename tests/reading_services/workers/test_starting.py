@@ -104,8 +104,8 @@ def test_another_opening_does_not_cover_it(pool: Pool, ends: bool) -> None:
     assert end.number == 0
     pool.stop()
     if ends:
-        assert isinstance(pool._place, LongInEnding)
-        pool._place.they_end()
+        assert isinstance(pool._host, LongInEnding)
+        pool._host.they_end()
     with pytest.raises(LookupError, match="worker 1 finds nothing, start 1"):
         pool.open(ORDERS)
 
