@@ -97,6 +97,7 @@ class Gathered(RemoteGraph[T_co]):
                         del error, frame, came  # its traceback holds this frame, and with it the workers
                 if isinstance(frame, Items):
                     turns.take(number, frame)
+                    turns.take_ready()
                 else:
                     turns.ended(number)
                     continue
@@ -188,6 +189,19 @@ class RoundRobinCell(Cell):
         if share.above is None:
             share.above = frame.start
         share.frame, share.left, share.part = frame, iter(frame.body.unpack()), frame.part or share.part
+
+    def take_ready(self) -> None:
+        """Take the frames of elements that have come from the next workers, so that the block is longer.
+
+        A frame after which more errors are tolerated waits for its turn, because the limit may be reached.
+        """
+        for number in self.waiting:
+            share = self._shares[number]
+            if share.frame is None:
+                frame = self._pool.ready_items(number, share.errors)
+                if frame is None:
+                    return
+                self.take(number, frame)
 
     def _tell(self, refusal: str) -> None:
         """Warn that a worker's position cannot be saved."""

@@ -272,6 +272,16 @@ class Pool:
                 self._take_all(came)
             raise WorkersLeft("this iteration was left, or its workers were ended, while an element was waited for")
 
+    def ready_items(self, number: int, errors: dict[str, int]) -> Items | None:
+        """Return the next frame of a worker if it has come, has elements and tells of no other errors than these."""
+        with self._lock:
+            frames = self._workers[number].frames
+            first = frames[0] if frames else None
+            if isinstance(first, Items) and first.errors in (None, errors):
+                frames.popleft()
+                return first
+            return None
+
     def dispatcher_end(self) -> WorkerEnd:
         """Return the end of the dispatcher, which a worker has reported."""
         with self._lock:
