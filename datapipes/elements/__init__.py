@@ -37,7 +37,7 @@ from datapipes.elements.chunk import DataChunk
 from datapipes.elements.classes import NotAllowed, allow, allowed
 from datapipes.elements.reader import MOST_DEPTH, EncodedReader
 from datapipes.elements.saved_streams import StreamOpener, stream_parts
-from datapipes.elements.streams import StreamWrapper
+from datapipes.elements.streams import MemberStream, StreamWrapper
 from datapipes.errors import StateError, UnsafeState, UnsavableElement
 
 __all__ = ["UnsafeState", "UnsavableElement", "allow", "allowed", "encode", "decode"]
@@ -148,7 +148,7 @@ class _ElementPickler(pickle.Pickler):
             items = iter(obj) if cls is deque or cls is DataChunk else None
             pairs = iter(obj.items()) if isinstance(obj, dict) else None
             return rebuild, (kind, *parts), None, items, pairs
-        if cls is StreamWrapper:
+        if cls is StreamWrapper or cls is MemberStream:
             return rebuild, stream_parts(obj, self._places)
         parts, state = element_classes.fields_of(obj)
         return rebuild, parts, state

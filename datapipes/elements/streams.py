@@ -11,9 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, MutableMapping
 from contextlib import ExitStack
+from functools import cached_property
 from io import BytesIO, IOBase, StringIO
 from itertools import chain, repeat
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, Protocol, TypeAlias
 from weakref import WeakKeyDictionary
 
 _DEEPEST = 10
@@ -50,6 +51,7 @@ class StreamWrapper:
     parent_stream: StreamWrapper | None = None
     closed: bool = True
     close_on_last_child: bool = False
+    _has_file = True
     _is_listed = False
     _origin: Origin | Callable[[], Origin | None] | None = None
 
@@ -78,20 +80,6 @@ class StreamWrapper:
         self._open_children: set[int] = set()
         self.closed = False
 
-    def child(self, file_obj: Any, name: str, origin: Origin | None) -> StreamWrapper:
-        """Return the wrapper of a file that was taken out of this archive: the constructor without its checks."""
-        made = StreamWrapper.__new__(StreamWrapper)
-        made.file_obj = file_obj
-        made.name = name
-        made.parent_stream = self
-        made._open_children = set()
-        made._origin = origin
-        made.closed = False
-        self._open_children.add(id(made))
-        if StreamWrapper.debug_unclosed_streams:
-            made._list()
-        return made
-
     @property
     def origin(self) -> Origin | None:
         """Origin of the stream in a stage of a graph, which a saved position names; see ``position.reopening``.
@@ -119,8 +107,7 @@ class StreamWrapper:
         if self._is_listed:
             self.session_streams.pop(self, None)
         try:
-            close = getattr(self.file_obj, "close", None)
-            if callable(close):
+            if self._has_file and callable(close := getattr(self.file_obj, "close", None)):
                 close()
         finally:
             parent = self.parent_stream
@@ -204,6 +191,60 @@ class StreamWrapper:
     def __repr__(self) -> str:
         named = "" if self.name is None else f"{self.name},"
         return f"StreamWrapper<{named}{self.file_obj!r}>"
+
+
+class Members(Protocol):
+    """Archive that makes the files of its members when they are needed."""
+
+    def whole(self, entry: Any) -> bytes | None:
+        """Return the data of a member, or None if its file must read it."""
+
+    def opened(self, entry: Any, is_read: bool) -> Any:
+        """Return the file of a member, at its end if ``is_read``."""
+
+
+class MemberStream(StreamWrapper):
+    """Open member of an archive. The file is made at the first use other than reading all of it.
+
+    Most members are read whole, and for a small one the file takes longer than the reading.
+    """
+
+    _has_file = False
+    _is_read = False
+
+    def __init__(self, archive: StreamWrapper, members: Members, path: str, entry: Any, origin: Origin | None) -> None:
+        self._members = members
+        self._entry = entry
+        self.name = path
+        self._origin = origin
+        self._open_children = set()
+        self.parent_stream = archive
+        archive._open_children.add(id(self))
+        self.closed = False
+        if StreamWrapper.debug_unclosed_streams:
+            self._list()
+
+    @cached_property
+    def file_obj(self) -> Any:
+        file = self._members.opened(self._entry, self._is_read)
+        self._has_file = True
+        if self.closed:
+            file.close()
+        return file
+
+    def read(self, size: int | None = -1) -> Any:
+        """Read up to ``size`` bytes, or all if it is None or negative."""
+        if size == -1 and not (self._has_file or self._is_read or self.closed):
+            data = self._members.whole(self._entry)
+            if data is not None:
+                self._is_read = True
+                return data
+        return self.file_obj.read(size)
+
+    __del__ = StreamWrapper.close  # one call less for each member
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return StreamWrapper, (self.file_obj,)
 
 
 def _streams_in(obj: object) -> list[StreamWrapper]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import io
 import tempfile
-from collections.abc import Callable
 from errno import EINVAL
 from os import pread
 from threading import Lock
@@ -47,7 +46,16 @@ class Shared:
         if size > MOST:
             size = MOST
         if self._fileno is not None:
-            return self._read_on_disk(self._fileno, self._start + at, size)
+            at += self._start
+            try:
+                data = pread(self._fileno(), size, at)
+            except (OSError, OverflowError) as error:
+                if isinstance(error, OverflowError) or error.errno == EINVAL:  # an offset that no file has
+                    return b""
+                raise
+            while 0 < len(data) < size and (more := pread(self._fileno(), size - len(data), at + len(data))):
+                data += more
+            return data
         with self._lock:
             if self._seek is None:
                 if not self._go_forward(at, label):
@@ -63,18 +71,6 @@ class Shared:
                 data += more
             self._at = at + len(data)
             return data
-
-    @staticmethod
-    def _read_on_disk(fileno: Callable[[], int], at: int, size: int) -> bytes:
-        try:
-            data = pread(fileno(), size, at)
-        except (OSError, OverflowError) as error:
-            if isinstance(error, OverflowError) or error.errno == EINVAL:  # an offset that no file has
-                return b""
-            raise
-        while 0 < len(data) < size and (more := pread(fileno(), size - len(data), at + len(data))):
-            data += more
-        return data
 
     def _next(self, size: int) -> bytes:
         data = self._read(size)
@@ -97,13 +93,15 @@ class Shared:
 class Range(Metered):
     """Part of a shared file as a stream."""
 
-    def __init__(self, shared: Shared, start: int, size: int, label: str, corrupt: type[CorruptData]) -> None:
+    def __init__(
+        self, shared: Shared, start: int, size: int, label: str, corrupt: type[CorruptData], done: int = 0
+    ) -> None:
         self._shared = shared
         self._start = start
         self._size = size
         self._label = label
         self._corrupt = corrupt
-        self._done = 0
+        self._done = done
         self.meter = shared.meter
 
     def seekable(self) -> bool:

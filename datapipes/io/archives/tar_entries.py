@@ -12,6 +12,7 @@ small hole of zeros that covers whole members, is undetectable unless the archiv
 from __future__ import annotations
 
 import io
+import struct
 import tarfile
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -30,12 +31,15 @@ _MOST_SIZE = 2**60
 _MOST_ZEROS = 2**20
 _BLANK_CHECKSUM = b" " * 8
 _BLANK_SUM = sum(_BLANK_CHECKSUM)
-_REGULAR = b"07\0"
+_REGULAR = b"0", b"7", b"\0"
 _NO_LINK = bytes(100)
-_FOLDERS = b"5D"
-_LINKS = b"12"
-_WITHOUT_DATA = b"123456"
+_CHECKED = struct.Struct("148x8sc100s5s250x").unpack
+_MARKS = b"ustar", b"\0\0\0\0\0"  # the zeros are in archives from before 1988
+_FOLDERS = b"5", b"D"
+_LINKS = b"1", b"2"
+_WITHOUT_DATA = b"1", b"2", b"3", b"4", b"5", b"6"
 _SMALL = 8 * 1024
+_FEW = 4 * _BLOCK
 _MOST_WINDOW = 128 * 1024
 
 SYMBOLIC_LINK = "a symbolic link"
@@ -72,13 +76,13 @@ def entries(shared: Shared) -> Iterator[Entry]:
     zeros = 0  # number of zero bytes directly before `at`
     everywhere: dict[str, str] = {}  # values of a global pax header, for all members after it
     own: dict[str, str] = {}  # values of the headers before one member
-    read_at = shared.read_at
-    least = _SMALL if shared.reads_anywhere else 0
-    window, base, ahead = b"", 0, least  # bytes that were read, their offset, and the number of bytes to read next
+    read_at, new = shared.read_at, tuple.__new__
+    least, few = (_SMALL, _FEW) if shared.reads_anywhere else (0, _BLOCK)
+    window, base, ahead = b"", 0, few  # bytes that were read, their offset, and the number of bytes to read next
     while True:
         block = window[at - base : at - base + _BLOCK]
         if len(block) < _BLOCK:
-            window, base = read_at(at, max(ahead, _BLOCK)), at
+            window, base = read_at(at, ahead), at
             block = window[:_BLOCK]
         if block == _ZEROS or (zeros and not block.strip(b"\0")):
             if own:
@@ -99,13 +103,17 @@ def entries(shared: Shared) -> Iterator[Entry]:
         zeros = 0
         kind, size = block[156:157], _number(shared, at, block[124:136])
         start = at + _BLOCK
-        if kind == b"0" and size < least and not own and not everywhere:
-            ahead = min(2 * ahead, _MOST_WINDOW)
-            data = window[start - base : start - base + size]
-            if len(data) < size:
-                window, base = read_at(start, ahead), start
-                data = window[:size]
-            yield Entry(_name(block), "", start, size, "", data if len(data) == size else None)
+        if kind == b"0" and not own and not everywhere:
+            data = None
+            if size < least:
+                ahead = min(2 * ahead, _MOST_WINDOW)
+                data = window[start - base : start - base + size]
+                if len(data) < size:
+                    window, base = read_at(start, max(ahead, least)), start
+                    data = window[:size] if len(window) >= size else None
+            else:
+                ahead = few
+            yield new(Entry, (_name(block), "", start, size, "", data))
         elif kind in (b"x", b"X", b"g"):
             records = _pax(shared, at, _text_after(shared, start, size))
             (everywhere if kind == b"g" else own).update(records)
@@ -122,7 +130,7 @@ def entries(shared: Shared) -> Iterator[Entry]:
                 if said and any(key.startswith("GNU.sparse.") for key in said):
                     yield Entry(name_of, KINDS[b"S"], start, size)
                 elif kind != b"\0" or name_of[-1:] != "/":
-                    ahead = least
+                    ahead = few
                     yield Entry(name_of, "", start, size)
             elif kind in _WITHOUT_DATA:
                 size = 0
@@ -135,20 +143,20 @@ def entries(shared: Shared) -> Iterator[Entry]:
 
 
 def _is_sound(block: bytes) -> bool:
-    if not block.startswith((b"ustar", b"\0\0\0\0\0"), 257):  # the zeros are in archives from before 1988
+    field, kind, link, mark = _CHECKED(block)
+    if mark not in _MARKS:
         return False
-    if block[156] in _REGULAR and not block.startswith(_NO_LINK, 157):  # a sum does not detect bytes that only moved
-        return False
-    field = block[148:156]
-    try:
-        if field[6:] == b"\0 " and field[:6].isdigit():  # as nearly all programs write it
-            claimed = int(field[:6], 8)
-        else:
-            claimed = int(field.replace(b"\0", b" ").split(b" ")[0] or field.strip(b" \0"), 8)
-    except ValueError:
+    if kind in _REGULAR and link != _NO_LINK:  # a sum does not detect bytes that only moved
         return False
     # The lower half of Adler-32 is the sum of the bytes plus one, modulo 65521: a sum in one call of C.
-    if (claimed + (adler32(field) & 0xFFFF) - _BLANK_SUM - (adler32(block) & 0xFFFF)) % 65521 == 0:
+    expected = (adler32(block) & 0xFFFF) - (adler32(field) & 0xFFFF) + _BLANK_SUM
+    if field == b"%06o\0 " % expected:  # as nearly all programs write it
+        return True
+    try:
+        claimed = int(field.replace(b"\0", b" ").split(b" ")[0] or field.strip(b" \0"), 8)
+    except ValueError:
+        return False
+    if (claimed - expected) % 65521 == 0:
         return True
     signed = sum(byte - 256 if byte > 127 else byte for byte in block[:148] + _BLANK_CHECKSUM + block[156:])
     return claimed == signed  # as some old programs computed it
@@ -156,9 +164,9 @@ def _is_sound(block: bytes) -> bool:
 
 def _name(block: bytes) -> str:
     name = block[:100].split(b"\0", 1)[0]
-    if block[257:263] == b"ustar\0" and block[345]:
+    if block[345] and block[257:263] == b"ustar\0":
         name = block[345:500].split(b"\0", 1)[0] + b"/" + name
-    return _decoded(name)
+    return name.decode("utf-8", "surrogateescape")
 
 
 def _decoded(name: bytes) -> str:

@@ -25,7 +25,7 @@ from datapipes.messages.warnings import warn
 from datapipes.operator_support.flattening import Flattening
 from datapipes.position.reopening import label
 
-_PLAIN = re.compile(r"(?:[\w-][\w. -]*/)*[\w-][\w. -]*", re.ASCII).fullmatch  # normal, and safe below any path
+_PLAIN = re.compile(r"[\w-][\w. -]*(?:/[\w-][\w. -]*)*", re.ASCII).fullmatch  # normal, and safe below any path
 _REMEDY = "on_error='skip' skips it"
 
 
@@ -155,16 +155,12 @@ class ArchiveMembers(Iterator[tuple[str, StreamWrapper]]):
         self.label = label(pipe) or ""
         self.origin = origin if shared.seeks and self.label else None
 
-    def member(self, entry: Any) -> tuple[str, Any] | None:
+    def member(self, entry: Any) -> tuple[str, StreamWrapper] | None:
         """Return the path and the stream of an entry, or None for an entry without output, such as a folder."""
         raise NotImplementedError(f"{type(self).__name__} has no member")
 
     def ended(self) -> None:
         """Finish after the last member; does nothing by default."""
-
-    def key(self, entry: Any) -> tuple[int | str, ...]:
-        """Return a key that identifies an entry beside its path."""
-        raise NotImplementedError(f"{type(self).__name__} has no key")
 
     def content(self, path: str, *key: Any) -> Any:
         """Open the data of the entry with this path and key."""
@@ -178,11 +174,7 @@ class ArchiveMembers(Iterator[tuple[str, StreamWrapper]]):
         try:
             for entry in self.entries:
                 if (member := self.member(entry)) is not None:
-                    path, file = member
-                    origin = self.origin
-                    if origin is not None:
-                        origin = self.label, (path, *self.key(entry)), origin
-                    return path, self.archive.child(file, path, origin)
+                    return member
         except Exception as error:
             warn_of(self.pipe._kind, error, self.pipe)
             raise
@@ -212,8 +204,12 @@ class ListedMembers(ArchiveMembers):
         """Open the data of an entry."""
         raise NotImplementedError(f"{type(self).__name__} has no data")
 
-    def key(self, entry: Any) -> tuple[int]:
-        return (entry.header_offset,)
+    def given(self, path: str, file: Any, entry: Any) -> tuple[str, StreamWrapper]:
+        """Return the path and the stream of an entry."""
+        stream = StreamWrapper(file, self.archive, path)
+        if self.origin is not None:
+            stream.origin = self.label, (path, entry.header_offset), self.origin
+        return path, stream
 
     def content(self, path: str, offset: int) -> io.BufferedReader:
         entry = next((entry for entry in self.found if entry.header_offset == offset), None)

@@ -78,13 +78,13 @@ class RarArchiveLoader(Tolerant, ArchiveStage):
 
 
 class _RarMembers(ListedMembers):
-    def member(self, entry: Any) -> tuple[str, io.BufferedReader] | None:
+    def member(self, entry: Any) -> tuple[str, StreamWrapper] | None:
         if entry.is_dir():
             return None
         if not entry.is_file():
             irregular(self.path, entry.filename, "a link or a device")
         path = placed(self.path, entry.filename)
-        return path, self.data(entry, path)
+        return self.given(path, self.data(entry, path), entry)
 
     def data(self, entry: Any, path: str) -> io.BufferedReader:
         return content(self.shared, entry, path, self.meter)

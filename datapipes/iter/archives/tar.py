@@ -8,10 +8,10 @@ from dataclasses import KW_ONLY
 from typing import Any, ClassVar
 
 from datapipes.description.pipe import IterDataPipe, operator
-from datapipes.elements.streams import StreamWrapper, unwrapped
+from datapipes.elements.streams import MemberStream, StreamWrapper, unwrapped
 from datapipes.errors import CorruptTar
 from datapipes.io.archives.limits import MAX_RATIO, Unpacking
-from datapipes.io.archives.ranges import Range, Shared
+from datapipes.io.archives.ranges import MOST, Range, Shared
 from datapipes.io.archives.tar_entries import SYMBOLIC_LINK, Entry, content_of, entries, plain_tar
 from datapipes.iter.archives.members import (
     ArchiveMembers,
@@ -97,26 +97,42 @@ class SmallMember(io.BytesIO):
 class _TarMembers(ArchiveMembers):
     links = 0  # number of links skipped so far
 
-    def member(self, entry: Entry) -> tuple[str, io.BufferedIOBase] | None:
-        name, kind, start, size, target, data = entry
+    def member(self, entry: Entry) -> tuple[str, StreamWrapper] | None:
+        name, kind, start, size, target, _ = entry
         path = placed(self.path, name)
-        if data is not None:
-            return path, SmallMember(data)
         if kind:
             # The target of a hard link is relative to the archive, that of a symbolic link to its folder.
             if not target or not stays_within(name if kind == SYMBOLIC_LINK else "", target):
                 irregular(self.path, name, f"{kind} to {target!r:.80}" if target else kind)
             self.links += 1
             return None
-        return path, self.content(path, start, size)
+        origin = self.origin
+        if origin is not None:
+            origin = self.label, (path, start, size), origin
+        return path, MemberStream(self.archive, self, path, entry, origin)
 
     def ended(self) -> None:
         links, self.links = self.links, 0
         if links:
             warn(f"load_from_tar(): {self.path}: skipped {links} link(s) to other members of the archive")
 
-    def key(self, entry: Entry) -> tuple[int, int]:
-        return entry.start, entry.size
+    def whole(self, entry: Entry) -> bytes | None:
+        """Return the data of a member, or None if its file must read it or raise an error."""
+        _, _, start, size, _, data = entry
+        if data is not None:
+            return data
+        if self.shared.seeks and size <= MOST and len(data := self.shared.read_at(start, size)) == size:
+            return data
+        return None
 
-    def content(self, path: str, start: int, size: int) -> io.BufferedReader:
-        return io.BufferedReader(Range(self.shared, start, size, path, CorruptTar))
+    def opened(self, entry: Entry, is_read: bool) -> io.BufferedIOBase:
+        """Return the file of a member, at its end if ``is_read``."""
+        name, _, start, size, _, data = entry
+        if data is None:
+            return self.content(placed(self.path, name), start, size, size if is_read else 0)
+        file = SmallMember(data)
+        file.seek(size if is_read else 0)
+        return file
+
+    def content(self, path: str, start: int, size: int, done: int = 0) -> io.BufferedReader:
+        return io.BufferedReader(Range(self.shared, start, size, path, CorruptTar, done))

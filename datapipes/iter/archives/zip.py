@@ -66,12 +66,12 @@ class ZipArchiveLoader(Tolerant, ArchiveStage):
 
 
 class _ZipMembers(ListedMembers):
-    def member(self, entry: zipfile.ZipInfo) -> tuple[str, io.BufferedReader] | None:
+    def member(self, entry: zipfile.ZipInfo) -> tuple[str, StreamWrapper] | None:
         if kind := kind_of_member(entry):
             irregular(self.path, entry.filename, kind)
         path = placed(self.path, entry.orig_filename)
         file = self.data(entry, path)
-        return None if entry.is_dir() else (path, file)
+        return None if entry.is_dir() else self.given(path, file, entry)
 
     def data(self, entry: zipfile.ZipInfo, path: str) -> io.BufferedReader:
         return content(self.shared, entry, path, self.meter)

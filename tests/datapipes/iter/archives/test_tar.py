@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import tarfile
+from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from datapipes.elements.streams import StreamWrapper
 from datapipes.errors import BadArgument, BadArgumentType, CorruptTar, ReadTooLate, UnsafeMember
 from datapipes.iter import IterableWrapper
 from datapipes.position.on_error import OnError
+from loader2 import DataLoader2
 from tests.archive_makers import COMPRESSIONS, FILES, header, tar, tar_of
 from tests.datapipes.iter.files.given import Counting, OneWay, contents, files
 from tests.datapipes.iter.mishaps import outcomes
@@ -337,3 +339,79 @@ def test_a_member_of_a_closed_archive_is_not_read_from_another_file(tmp_path: Pa
     file.close()
     with (tmp_path / "a.tar").open("rb"), pytest.raises(ValueError, match="closed file"):
         members[0][1].read()
+
+
+def _text(stream: Any) -> str:
+    with io.TextIOWrapper(stream) as text:
+        return text.read()
+
+
+def _into(stream: Any) -> tuple[int, bytes]:
+    buffer = bytearray(4)
+    return stream.readinto(buffer), bytes(buffer)
+
+
+USES: list[Callable[[Any], Any]] = [
+    lambda stream: stream.read(),
+    lambda stream: stream.read(None),
+    lambda stream: (stream.read(), stream.read(), stream.read(3), stream.tell()),
+    lambda stream: (stream.read(3), stream.read(), stream.tell(), stream.read()),
+    lambda stream: (stream.read(), stream.seek(2), stream.read(5), stream.seek(-1, 2), stream.read()),
+    lambda stream: (stream.read(0), stream.tell(), stream.read()),
+    lambda stream: (stream.readline(), list(stream), stream.read()),
+    lambda stream: (stream.read(), list(stream), stream.tell()),
+    lambda stream: (next(stream), stream.read1(3), stream.read()),
+    lambda stream: (_into(stream), stream.read(), _into(stream)),
+    lambda stream: (stream.read(), stream.file_obj.read(), stream.file_obj.seek(0), stream.read()),
+    lambda stream: (stream.file_obj.read(3), stream.read(), stream.seekable(), stream.readable()),
+    lambda stream: (stream.read(), stream.closed, stream.close(), stream.closed, stream.file_obj.closed),
+    _text,
+]
+
+
+@pytest.mark.parametrize("use", USES)
+@pytest.mark.parametrize("size", [1, 9, 600, 8192, 40_000, 2**20 + 5])
+def test_a_member_is_read_like_a_file(tmp_path: Path, use: Callable[[Any], Any], size: int) -> None:
+    content = (b"abcd\nefgh" * (size // 9 + 1))[:size]
+    (tmp_path / "a.tar").write_bytes(tar({"a": content, "b": b""}))
+    (tmp_path / "a").write_bytes(content)
+    member = next(iter(IterableWrapper([str(tmp_path / "a.tar")]).open_files("rb").load_from_tar()))[1]
+    assert use(member) == use(StreamWrapper((tmp_path / "a").open("rb")))
+
+
+@pytest.mark.parametrize("first", [None, "read", "tell"])
+@pytest.mark.parametrize("size", [9, 40_000])
+def test_a_closed_member_refuses_to_be_read(tmp_path: Path, first: str | None, size: int) -> None:
+    (tmp_path / "a.tar").write_bytes(tar({"a": b"a" * size}))
+    member = next(iter(IterableWrapper([str(tmp_path / "a.tar")]).open_files("rb").load_from_tar()))[1]
+    if first:
+        getattr(member, first)()
+    member.close()
+    for use in (member.read, lambda: member.read(1), lambda: next(member)):
+        with pytest.raises(ValueError, match="closed file"):
+            use()
+    assert member.closed
+    assert member.file_obj.closed
+
+
+@pytest.mark.parametrize("begin", [lambda stream: None, lambda stream: stream.read(), lambda stream: stream.read(3)])
+@pytest.mark.parametrize("size", [9, 40_000])
+def test_a_waiting_member_is_saved_with_its_position(tmp_path: Path, begin: Callable[[Any], Any], size: int) -> None:
+    (tmp_path / "a.tar").write_bytes(tar({str(i): bytes([i]) * size for i in range(6)}))
+
+    def begun(pair: tuple[str, Any]) -> tuple[str, Any]:
+        begin(pair[1])
+        return pair
+
+    members = IterableWrapper([str(tmp_path / "a.tar")]).open_files("rb").load_from_tar().map(begun)
+    pipe = members.shuffle(buffer_size=4).map(lambda pair: (pair[0], pair[1].tell(), pair[1].read()))
+    with DataLoader2(pipe) as loader:
+        loader.seed(1)
+        iterator = iter(loader)
+        next(iterator)
+        state = loader.state_dict()
+        rest = list(iterator)
+    with DataLoader2(pipe) as loader:
+        loader.load_state_dict(state)
+        assert list(loader) == rest
+    assert len(rest) == 5
