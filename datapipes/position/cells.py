@@ -296,6 +296,9 @@ class Counted(Generic[T]):
         self._marks = repeat(True, sys.maxsize - start)  # one object; a range would make a number for each element
         self.elements: Iterator[T] = compress(source, self._marks)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Counted, ((), self.taken)  # the count alone: Python 3.14 pickles no iterators of itertools
+
     @property
     def taken(self) -> int:
         return sys.maxsize - length_hint(self._marks)

@@ -193,7 +193,7 @@ def test_a_resume_repeats_only_what_was_not_handed_on(server: Server, files: Rea
 
 def test_workers_open_the_files_of_their_own_shards(server: Server, files: Reader) -> None:
     graph = files(*range(6), ahead=2).sharding_filter().map(_content)
-    service = MultiProcessingReadingService(2)
+    service = MultiProcessingReadingService(2, multiprocessing_context="spawn")  # with the environment of now
     with DataLoader2(graph, reading_service=service) as loader:
         assert list(loader) == DATA
     assert len(server.asked("/bucket/0")) == 1

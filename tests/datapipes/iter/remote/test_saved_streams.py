@@ -153,13 +153,13 @@ def test_a_url_with_a_signature_is_saved_as_its_place(server: Server, reader: Re
 
 def test_in_workers(server: Server, files: Reader) -> None:
     graph = files("").sharding_filter().map(begun).batch(4).unbatch().map(whole)
-    service = MultiProcessingReadingService(2)
+    service = MultiProcessingReadingService(2, multiprocessing_context="spawn")
     with DataLoader2(graph, reading_service=service) as loader:
         everything = list(loader)
         it = iter(loader)
         assert next(it) == everything[0]
         state = loader.state_dict()
-    with DataLoader2(graph, reading_service=MultiProcessingReadingService(2)) as again:
+    with DataLoader2(graph, reading_service=MultiProcessingReadingService(2, multiprocessing_context="spawn")) as again:
         again.load_state_dict(state)
         assert list(again) == everything[1:]
 
