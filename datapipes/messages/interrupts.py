@@ -14,7 +14,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from importlib import import_module
 from pathlib import Path
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from types import FrameType, TracebackType
 from typing import Any
 
@@ -104,12 +104,19 @@ class CtrlCWaits:
             raise KeyboardInterrupt from None
 
 
-def wait_for(future: Future[Any]) -> None:
-    """Wait until a future is done. An interruption of ``Future.result`` could keep the lock that its thread needs."""
+def wait_for(future: Future[Any], timeout: float | None = None) -> bool:
+    """Wait until a future is done. Return False if it is not done after ``timeout`` seconds.
+
+    An interruption of ``Future.result`` could keep the lock that the future's thread needs.
+    """
     done: SimpleQueue[Future[Any]] = SimpleQueue()
     with CtrlCWaits():
         future.add_done_callback(done.put)
-    done.get()
+    try:
+        done.get(timeout=timeout)
+    except Empty:
+        return False
+    return True
 
 
 def _is_ending() -> bool:

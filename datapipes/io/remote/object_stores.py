@@ -19,7 +19,6 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from pathlib import Path
-from queue import Empty, SimpleQueue
 from sys import maxsize
 from typing import Any, TypeVar
 
@@ -27,6 +26,7 @@ from datapipes.errors import TransferError
 from datapipes.io.fast import fast_library
 from datapipes.io.remote.daemon_threads import DaemonThreads
 from datapipes.io.remote.transfer import Clock, Transfer, may_pass_status
+from datapipes.messages.interrupts import CtrlCWaits, wait_for
 
 T = TypeVar("T")
 
@@ -149,24 +149,14 @@ def _waited(clock: Clock, call: Callable[[], T]) -> T:
     """Return the result of a call in a daemon thread. Raise TimeoutError at the deadline."""
     if threading.current_thread().daemon:  # such a thread delays no interruption
         return call()
-    # An interruption of ``Future.result`` could keep the lock that its thread needs.
-    outcome: SimpleQueue[tuple[Exception | None, Any]] = SimpleQueue()
-
-    def made() -> None:
-        try:
-            outcome.put((None, call()))
-        except Exception as error:
-            outcome.put((error, None))
-
-    _threads.submit(made)
+    with CtrlCWaits():
+        future = _threads.submit(call)
     try:
-        error, result = outcome.get(timeout=max(clock.left, 0.001))
-    except Empty:
-        raise TimeoutError("the deadline has passed") from None
-    if error is not None:
-        raise error
-    made_by_call: T = result
-    return made_by_call
+        if not wait_for(future, max(clock.left, 0.001)):
+            raise TimeoutError("the deadline has passed")
+        return future.result()
+    finally:
+        del future  # an error's traceback refers to this frame
 
 
 class _Bucket:
