@@ -232,13 +232,22 @@ class _Tracer:
 @cache
 def _moments(code: CodeType) -> frozenset[int]:
     """The offsets of the instructions before which Python looks for signals, but for where functions begin."""
-    found, called = set(), False
-    for instruction in dis.get_instructions(code):
-        name = instruction.opname
+    bytecode = dis.Bytecode(code)
+    entries = bytecode.exception_entries  # type: ignore[attr-defined]  # missing in the stubs
+
+    def handler(offset: int) -> int | None:
+        """Return the offset of the code that handles an exception raised by an instruction."""
+        return next((x.target for x in entries if x.start <= offset < x.end), None)
+
+    found, call = set(), None
+    for instruction in bytecode:
+        name, at = instruction.opname, instruction.offset
         if name == "CACHE":
             continue
-        # A call in a `yield` is interrupted before the yield, which a trace cannot tell from after it.
-        if (called and name != "YIELD_VALUE") or name.startswith("JUMP_BACKWARD"):
-            found.add(instruction.offset)
-        called = name.startswith("CALL") and "INTRINSIC" not in name
+        # Python raises the interruption in the call, and a trace raises it in the next instruction. Moments are left
+        # out where that makes a difference: before a `yield`, and where a `with` or `try` ends behind the call.
+        is_behind_call = call is not None and name != "YIELD_VALUE" and handler(call) == handler(at)
+        if is_behind_call or name.startswith("JUMP_BACKWARD"):
+            found.add(at)
+        call = at if name.startswith("CALL") and "INTRINSIC" not in name else None
     return frozenset(found)
