@@ -55,7 +55,6 @@ from loader2.service_run import ServiceRun
 from loader2.state import LoaderState, stages_of
 from loader2.torch_arguments import refused
 from reading_services import ReadingServiceInterface
-from reading_services.workers.gather import announce_saving
 
 if TYPE_CHECKING:
     from loader2.progress import Progress
@@ -336,8 +335,8 @@ class DataLoader2(Generic[T_co]):
         else:
             cells = session.table() if session.asked or self._loaded is None else self._loaded
         for_service = self._service.state()
-        if session is not None and structure.is_pipe(self.datapipe):
-            announce_saving(self.datapipe)
+        if session is not None:
+            self._service.announce_saving()
         sources = {} if cells is None else self._service.sources.now()
         epochs = self._epochs if cells is not None else self._between()
         state = LoaderState(epochs, self._stages, cells, for_service, self.step, sources).to_dict()

@@ -35,7 +35,7 @@ from loader2.epochs import Epochs
 from loader2.random import SeedGenerator
 from reading_services import CheckpointableReadingServiceInterface, ReadingServiceInterface
 from reading_services.interface.service import own_copy, warn_without_ranks
-from reading_services.workers.gather import refuse_other_workers
+from reading_services.workers.gather import announce_saving, refuse_other_workers
 
 ServicePhase = Enum("ServicePhase", "NEW STARTING STARTED")
 
@@ -52,6 +52,7 @@ class ServiceRun:
         self._saved: bytes | None = None  # the service's state that was loaded, until the service gets it
         self._original: tuple[Any, Any] | None = None  # graph and checkpointable service before initialize()
         self._warns = True  # whether the next session warns of a position that cannot be saved
+        self._announced = False  # whether the workers of this session know that the caller saves positions
         if isinstance(self.service, ReadingServiceInterface):
             self.service.check(graph)
         # A graph with hubs that can never be opened raises here. Sessions use the last plan for as long as it is right.
@@ -88,7 +89,8 @@ class ServiceRun:
         session = Session.of(pipe, run, cells, self._plan)
         if cells is not None:
             _restore(session, cells)
-        self._plan, session.warns_if_unsavable, self._warns = session.plan, self._warns, False
+        self._plan, session.warns_if_unsavable = session.plan, self._warns
+        self._warns = self._announced = False
         return session
 
     def _initialize(self) -> None:
@@ -110,6 +112,12 @@ class ServiceRun:
         if isinstance(self.service, CheckpointableReadingServiceInterface) and self._saved is None:
             return self.service.checkpoint() or None  # a chain of services without any state returns b""
         return self._saved
+
+    def announce_saving(self) -> None:
+        """Have the workers send large tables as well, from now on."""
+        if not self._announced and structure.is_pipe(self.graph):
+            self._announced = True
+            announce_saving(self.graph)
 
     def load(self, saved: bytes | None) -> None:
         """Start the service from its own saved state when the next session is opened."""

@@ -80,13 +80,15 @@ def checksum(value: Any) -> int:
 def _without_bytes(value: Any) -> Any:
     """Return plain data with a tuple (length, CRC-32) in place of all bytes. The result has no other tuple."""
     kind = type(value)
-    if kind is bytes:
-        return len(value), crc32(value)
     if kind is dict:
-        return {key: _without_bytes(value[key]) for key in sorted(value, key=ascii)}
+        try:
+            keys = sorted(value)
+        except TypeError:  # they have several types
+            keys = sorted(value, key=ascii)
+        return {key: item if type(item := value[key]) in _SCALARS else _without_bytes(item) for key in keys}
     if kind is list or kind is tuple:
         return [item if type(item) in _SCALARS else _without_bytes(item) for item in value]
-    return value
+    return (len(value), crc32(value)) if kind is bytes else value
 
 
 def sealed(state: dict[str, Any]) -> dict[str, Any]:
@@ -107,7 +109,9 @@ def check_sealed(state: dict[str, Any]) -> None:
 def _checksum_of(state: dict[str, Any]) -> int | None:
     if state.get("version") != VERSION:
         return None
-    return checksum({name: value for name, value in state.items() if name != CHECKSUM})
+    if CHECKSUM in state:
+        state = {name: value for name, value in state.items() if name != CHECKSUM}
+    return checksum(state)
 
 
 def check_by_place(value: Any, field: str) -> None:
