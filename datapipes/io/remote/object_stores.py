@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 _FIRST_PART = 256 * 1024  # bytes that are read with the answer's head, in one wait
 _URL = re.compile(r"s3a?://(?P<bucket>[a-z0-9][a-z0-9.-]{1,61}[a-z0-9])/(?P<key>[^?]*)")
-_ODD_KEY = re.compile(r"//|^/|/$|(?:^|/)\.\.?(?:/|$)|::|[\x00-\x1f\x7f]|^$")  # s3fs reads these in its own way
+_ODD_KEY = re.compile(r"//|^/|(?:^|/)\.\.?(?:/|$)|::|[\x00-\x1f\x7f]")  # s3fs reads these in its own way
 _STATUS = re.compile(r"status code: (\d{3})")
 _TRANSLATED = {"anon", "client_kwargs", "endpoint_url", "key", "profile", "secret", "token"}
 _OF_CLIENT = {"aws_access_key_id", "aws_secret_access_key", "aws_session_token", "endpoint_url", "region_name"}
@@ -44,9 +44,9 @@ _user: int | None = None
 """The process in which obstore was first used, or None."""
 
 
-def usable() -> Any:
-    """Return the module obstore, or None if it is not installed, switched off, or inherited by a fork after its use."""
-    return None if _is_inherited() else fast_library("obstore")
+def usable() -> bool:
+    """Return whether obstore is installed, and neither switched off nor inherited by a fork after its use."""
+    return not _is_inherited() and fast_library("obstore") is not None
 
 
 def _is_inherited() -> bool:
@@ -71,7 +71,7 @@ def way(options: dict[str, Any], for_open: dict[str, Any]) -> str:
         options: Options of the file system.
         for_open: Options for opening a file, without those of text.
     """
-    if usable() is None:
+    if not usable():
         return "s3:// by s3fs: obstore is not installed, switched off, or was used before a fork"
     names = untranslated(_of_s3(options)) + sorted(for_open)
     return f"s3:// by s3fs: obstore gets no {', '.join(names)}" if names else "s3:// by obstore"
@@ -87,24 +87,15 @@ class ObjectStores:
     def __init__(self, options: dict[str, Any], transfer: Transfer) -> None:
         self._options = _of_s3(options)
         self._transfer = transfer
-        self._is_used = usable() is not None and not untranslated(self._options) and not _configured()
+        self._is_used = usable() and not untranslated(self._options) and not _configured()
         self._buckets: dict[str, _Bucket | None] = {}
         self._making = threading.Lock()  # files that are ahead are opened by several threads
 
     def opened(self, url: str, clock: Clock, part: int = _FIRST_PART) -> ObjectFile | None:
         """Open an object and read its first bytes. Return None if the usual client has to open it."""
-        found = _URL.fullmatch(url) if self._is_used else None
-        if found is None or _ODD_KEY.search(found["key"]):
+        if url.endswith("/"):
             return None
-        bucket = self._bucket(found["bucket"])
-        if bucket is None:
-            return None
-        try:
-            with clock:
-                return ObjectFile(bucket, found["key"], clock, part)
-        except Exception as error:
-            self._gives_up(bucket, error, clock)
-            return None
+        return self._tried(url, clock, lambda bucket, key: ObjectFile(bucket, key, clock, part))
 
     def loaded(self, url: str, clock: Clock) -> bytes | None:
         """Return the content of an object. Return None if the usual client has to load it."""
@@ -113,19 +104,23 @@ class ObjectStores:
 
     def listed(self, prefix: str, clock: Clock) -> list[str] | None:
         """Return the URLs that begin with a prefix. Return None if the usual client has to list them."""
-        found = _URL.fullmatch(f"{prefix}/" if prefix.count("/") == 2 else prefix) if self._is_used else None
-        if found is None or _ODD_KEY.search(found["key"].rstrip("/") or "x"):
+        url = f"{prefix}/" if prefix.count("/") == 2 else prefix
+        return self._tried(url, clock, lambda bucket, key: _urls(bucket, key, clock))
+
+    def _tried(self, url: str, clock: Clock, work: Callable[[_Bucket, str], T]) -> T | None:
+        """Return the result of ``work`` for the bucket and the key of a URL. Return None if it fails."""
+        found = _URL.fullmatch(url) if self._is_used else None
+        if found is None or _ODD_KEY.search(found["key"]):
             return None
         bucket = self._bucket(found["bucket"])
         if bucket is None:
             return None
         try:
             with clock:
-                keys = _keys(bucket, found["key"], clock)
+                return work(bucket, found["key"])
         except Exception as error:
             self._gives_up(bucket, error, clock)
             return None
-        return None if keys is None else [f"s3://{bucket.name}/{key}" for key in keys]
 
     def _bucket(self, name: str) -> _Bucket | None:
         if _is_inherited():
@@ -287,8 +282,8 @@ class ObjectFile:
         self._ready, self._used = b"", 0
 
 
-def _keys(bucket: _Bucket, prefix: str, clock: Clock) -> list[str] | None:
-    """Return the keys that begin with a prefix, in order. Return None if one of them may be the marker of a folder.
+def _urls(bucket: _Bucket, prefix: str, clock: Clock) -> list[str] | None:
+    """Return the URLs of keys that begin with a prefix, in order. Return None if one may be the marker of a folder.
 
     obstore lists by folders, from an offset on. Keys come in order, so that the listing ends behind the prefix. It
     shows the marker of a folder, an empty object ``name/``, as ``name``.
@@ -305,7 +300,7 @@ def _keys(bucket: _Bucket, prefix: str, clock: Clock) -> list[str] | None:
             if each["path"].startswith(prefix):
                 if not each["size"]:
                     return None
-                found.append(each["path"])
+                found.append(f"s3://{bucket.name}/{each['path']}")
             elif each["path"] > prefix:
                 return found
     return found
