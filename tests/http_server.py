@@ -144,6 +144,7 @@ class File:
     data: bytes
     etag: str | None = '"1"'
     modified: str | None = None
+    encoding: str | None = None
     ranges: bool = True
     chunked: bool = False
     breaks: list[int] = field(default_factory=list)
@@ -154,7 +155,7 @@ class File:
     """Whether it sends a byte at a time, and never comes to an end."""
 
     def __call__(self, handler: Handler) -> None:
-        headers = {"ETag": self.etag, "Last-Modified": self.modified}
+        headers = {"ETag": self.etag, "Last-Modified": self.modified, "Content-Encoding": self.encoding}
         named = {name: value for name, value in headers.items() if value is not None}
         wanted = _RANGE.fullmatch(handler.headers.get("Range", "")) if self.ranges else None
         condition = handler.headers.get("If-Range")

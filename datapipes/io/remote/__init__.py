@@ -5,7 +5,7 @@
 - ``daemon_threads``: threads for calls that may wait for a server longer than their caller may
 - ``drive_page``: pages that Google Drive returns instead of a file: errors and confirmations
 - ``filesystems``: file systems of fsspec with timeouts, retries and checked redirects
-- ``object_stores``: objects of s3 read with obstore, if the extra ``fast`` is installed
+- ``object_stores``: objects of s3 and Azure read with obstore, if the extra ``fast`` is installed
 - ``remote_file``: a readable file of such a file system
 - ``transfer``: Transfer, the policy of timeouts and retries, and the clock that enforces it
 - ``web``: requests over HTTP, with redirects checked

@@ -16,7 +16,7 @@ from datapipes.elements.streams import StreamWrapper
 from datapipes.errors import CutShort, TransferError
 from datapipes.io.remote.body import BUFFER, Resumable
 from datapipes.io.remote.filesystems import filesystem_of, is_near
-from datapipes.io.remote.object_stores import ObjectFile, ObjectStores
+from datapipes.io.remote.object_stores import ObjectFile, ObjectStores, etag_of
 from datapipes.io.remote.transfer import Clock, Transfer, for_good, may_pass, status_of
 from datapipes.messages.short import hide
 
@@ -45,14 +45,9 @@ class RemoteFile(Resumable):
 
     @property
     def etag(self) -> str | None:
-        """The strong ETag of a file over http or from s3, if it has one."""
-        protocols = getattr(getattr(self._file, "fs", None), "protocol", ())  # of files of fsspec only
-        etag = None
-        if isinstance(self._file, ObjectFile):
-            etag = self._file.etag
-        elif "s3" in protocols:
-            etag = self._file.details.get("ETag")
-        elif "http" in protocols:  # as ``_open`` has set it
+        """The strong ETag of a file over http, or of an object of s3 or Azure, if it has one."""
+        etag = etag_of(self._file)
+        if "http" in getattr(getattr(self._file, "fs", None), "protocol", ()):  # as ``_open`` has set it
             etag = (self._file.kwargs.get("headers") or {}).get("If-Match")
         return etag if etag is not None and etag.startswith('"') else None
 
@@ -85,7 +80,7 @@ class RemoteFile(Resumable):
     def _resume(self) -> None:
         if isinstance(self._file, ObjectFile):
             quick, self._file = self._file, self._make()
-            if (self.size, self._file.details.get("ETag")) != (quick.size, quick.etag):
+            if (self.size, etag_of(self._file)) != (quick.size, quick.etag):
                 raise self._changed()
         if self.seekable():
             self._file.seek(self._at)

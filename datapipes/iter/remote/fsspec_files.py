@@ -111,7 +111,7 @@ class FSSpecFileOpener(ReadsAhead[tuple[str, StreamWrapper]]):
     """``(url, stream)`` for each URL; the URL that is given shows no secrets.
 
     A stream gives the whole file or raises: ``transfer`` controls the retries. With the extra ``fast``, objects of s3
-    are read with obstore, unless an option is given that obstore does not take; printing the stage says so.
+    and Azure are read with obstore, unless an option is given that obstore does not take; printing the stage says so.
 
     Args:
         mode: ``"r"``, ``"t"`` or ``"rt"`` for text, ``"rb"`` or ``"b"`` for bytes.

@@ -66,7 +66,7 @@ class S3FileLister(Tolerant, Flattening[str]):
         _patience(self)
 
     def __str__(self) -> str:
-        return f"{self!r}  # {way({}, {})}"
+        return f"{self!r}  # {way({}, {}, 's3')}"
 
     def _inner(self, prefix: str) -> list[str]:
         bucket, _, key = _s3_path(prefix, "list_files_by_s3").partition("/")
@@ -126,7 +126,7 @@ class S3FileLoader(Tolerant, ReadsAhead[tuple[str, StreamWrapper]]):
         _patience(self)
 
     def __str__(self) -> str:
-        return f"{self!r}  # {way({}, {})}"
+        return f"{self!r}  # {way({}, {}, 's3')}"
 
     def _opener(self) -> Callable[[str], tuple[str, StreamWrapper]]:
         region, transfer = self.region, _patience(self)
