@@ -1,5 +1,6 @@
 """Errors and warnings as users read them: short values, places in code and in files.
 
+- ``daemon_threads``: threads for calls that may wait longer than their caller may
 - ``exception_copies``: exceptions taken apart and rebuilt
 - ``extras``: optional packages, and the command that installs them
 - ``file_errors``: errors that name the file and the position in it

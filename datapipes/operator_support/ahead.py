@@ -15,7 +15,6 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, wait
 from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from functools import partial
 from queue import Empty, SimpleQueue
@@ -23,12 +22,11 @@ from time import perf_counter
 from typing import Any, NamedTuple
 
 from datapipes.elements.streams import StreamWrapper, is_lost
+from datapipes.messages.daemon_threads import CallThread
 from datapipes.messages.interrupts import CtrlCWaits
 from datapipes.position.cells import Cell, Table
 from datapipes.position.forks import OwnerProcess, tell_of_forks
 from datapipes.position.position_history import PositionHistory, loaded_waiting, saved_waiting
-
-_PATIENCE = 2.0  # seconds to wait for a thread that is stuck in its source, when it has been told to stop
 
 
 class _Prefetched(NamedTuple):
@@ -43,62 +41,6 @@ class _Prefetched(NamedTuple):
 
 _AHEAD = "the elements ahead"
 _END: Any = object()
-
-
-class CallThread:
-    """A thread that calls one function after another."""
-
-    def __init__(self, name: str) -> None:
-        self._calls: SimpleQueue[tuple[Callable[[], object], Future[object]] | None] = SimpleQueue()
-        self._last: Future[object] = Future()
-        self._last.set_result(None)
-        self._is_stuck = False
-        self.thread = threading.Thread(target=_serve, args=(self._calls,), name=name, daemon=True)
-        self.thread.start()
-
-    def begin(self, function: Callable[[], object]) -> None:
-        """Call a function in the thread, after the previous ones."""
-        self._last, self._is_stuck = Future(), False
-        self._calls.put((function, self._last))
-
-    def wait(self) -> None:
-        """Wait for the end of the last call, for at most ``_PATIENCE`` seconds: it may be stuck."""
-        if not self._is_stuck and not self._is_here():
-            self._is_stuck = not wait([self._last], _PATIENCE).done
-
-    def settle(self) -> None:
-        """Wait for the end of the last call, without a limit."""
-        if not self._is_here():
-            wait([self._last])
-
-    def end(self, function: Callable[[], object], patience: float = _PATIENCE) -> bool:
-        """Call a function last, and raise its exception. Return whether the thread ends within ``patience`` seconds.
-
-        If a call is stuck, the function is called after it.
-        """
-        closed: Future[object] = Future()
-        self._calls.put((function, closed))
-        self._calls.put(None)
-        if self._is_here():
-            return True
-        self.thread.join(0 if self._is_stuck else patience)
-        if closed.done():
-            closed.result()
-        return not self.thread.is_alive()
-
-    def _is_here(self) -> bool:
-        """Return whether the caller runs in this thread: the collector may close an abandoned iterator there."""
-        return threading.current_thread() is self.thread
-
-
-def _serve(calls: SimpleQueue[tuple[Callable[[], object], Future[object]] | None]) -> None:
-    while (call := calls.get()) is not None:
-        function, outcome = call
-        try:
-            outcome.set_result(function())
-        except BaseException as error:  # raised for the caller that waits for the outcome
-            outcome.set_exception(error)
-        del call, function, outcome  # they hold the stages above
 
 
 class PrefetchCell(Cell):

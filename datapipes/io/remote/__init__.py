@@ -2,7 +2,6 @@
 
 - ``body``: a readable HTTP body that resumes after a broken connection
 - ``bounded_http``: HTTP connections with a deadline for each wait
-- ``daemon_threads``: threads for calls that may wait for a server longer than their caller may
 - ``drive_page``: pages that Google Drive returns instead of a file: errors and confirmations
 - ``filesystems``: file systems of fsspec with timeouts, retries and checked redirects
 - ``object_stores``: objects of s3 and Azure read with obstore, if the extra ``fast`` is installed

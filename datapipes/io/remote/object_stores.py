@@ -24,9 +24,9 @@ from typing import Any, NamedTuple, TypeVar
 
 from datapipes.errors import TransferError
 from datapipes.io.fast import fast_library
-from datapipes.io.remote.daemon_threads import DaemonThreads
 from datapipes.io.remote.filesystems import filesystem_of
 from datapipes.io.remote.transfer import Clock, Transfer, may_pass_status
+from datapipes.messages.daemon_threads import DaemonThreads
 from datapipes.messages.interrupts import CtrlCWaits, wait_for
 
 T = TypeVar("T")

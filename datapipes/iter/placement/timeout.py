@@ -24,10 +24,10 @@ from datapipes.description.printing import stage
 from datapipes.description.renamed import renamed
 from datapipes.elements.streams import StreamWrapper
 from datapipes.errors import BadArgumentType, PullTimeout
+from datapipes.messages.daemon_threads import CallThread
 from datapipes.messages.interrupts import CtrlCWaits
 from datapipes.messages.stacks import stack_of
 from datapipes.messages.warnings import warn
-from datapipes.operator_support.ahead import CallThread
 from datapipes.operator_support.checks import needs, same_length
 from datapipes.position.forks import OwnerProcess
 from datapipes.position.inner_session import InnerSessionCell

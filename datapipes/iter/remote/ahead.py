@@ -15,8 +15,8 @@ from typing import Any, TypeVar
 from datapipes.description.indexed import Indexed, indexed
 from datapipes.description.pipe import IterDataPipe
 from datapipes.io.remote.body import remote_file
-from datapipes.io.remote.daemon_threads import DaemonThreads
 from datapipes.io.remote.transfer import waits_end_with
+from datapipes.messages.daemon_threads import DaemonThreads
 from datapipes.operator_support.checks import needs_count
 from datapipes.operator_support.task_queue import Task, TaskQueueCell
 from datapipes.position.on_error import OnError

@@ -12,6 +12,7 @@ import pytest
 from datapipes import iterate
 from datapipes.errors import BadArgument
 from datapipes.iter import IterableWrapper, IterDataPipe, Prefetcher
+from datapipes.messages import daemon_threads
 from datapipes.operator_support import ahead
 from datapipes.position.opening import Opening
 from tests.datapipes.iter.mishaps import STRAY_STOP, failing_at, outcomes, stopping_at
@@ -139,7 +140,7 @@ def test_an_error_in_closing_a_class_above_reaches_the_one_that_closes() -> None
 
 
 def test_a_class_that_is_stuck_in_the_thread_is_closed_there_later(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ahead, "_PATIENCE", 0.01)
+    monkeypatch.setattr(daemon_threads, "_PATIENCE", 0.01)
     stuck, go_on = threading.Event(), threading.Event()
     closed_in: SimpleQueue[str] = SimpleQueue()
 
