@@ -101,7 +101,9 @@ def way(options: dict[str, Any], for_open: dict[str, Any], *names: str) -> str:
         missing = untranslated(name, options) + sorted(for_open)
         why = f"gets no {', '.join(missing)}" if missing else ""
         why = why if usable() else "is not installed, switched off, or was used before a fork"
-        ways.append(f"{name}:// by {_SCHEMES[name].client}: obstore {why}" if why else f"{name}:// by obstore")
+        client = _SCHEMES[name].client
+        forked = f", by {client} in workers that are forked from now on" if _user == os.getpid() else ""
+        ways.append(f"{name}:// by {client}: obstore {why}" if why else f"{name}:// by obstore{forked}")
     return "; ".join(ways)
 
 

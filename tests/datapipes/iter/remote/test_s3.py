@@ -425,6 +425,7 @@ def test_workers_of_a_process_that_has_used_obstore(
         with DataLoader2(graph, reading_service=service) as loader:
             assert list(loader) == expected
     assert any(by_obstore(eight)) == (library == "obstore" and context != "fork")
+    assert ("by s3fs in workers that are forked from now on" in str(objects)) == (library == "obstore")
 
 
 def test_a_stream_of_obstore_is_read_on_by_s3fs_in_a_fork(server: Server) -> None:
