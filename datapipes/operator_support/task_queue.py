@@ -18,7 +18,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from time import perf_counter
 from typing import Any, Protocol
@@ -60,19 +60,12 @@ class Task:
     element: Any
     number: int
     call: Future[None] | None = None
-    outcome: tuple[BaseException | None, Any] | None = None
-    """The error, or None and the result."""
+    outcome: list[tuple[BaseException | None, Any]] = field(default_factory=list)
+    """The error, or None and the result. Empty: the call has not returned, or its future has the error."""
     as_taken: bytes | None = None
     """The element as data, made before the call, because the call reads the element's streams."""
     own: bool = True
     """False: the source raised instead of giving an element."""
-
-    def run(self, fn: Callable[[Any], Any]) -> None:
-        """Call the function, in a thread. The future keeps an error."""
-        try:
-            self.outcome = None, fn(self.element)
-        finally:
-            del self  # an error's traceback refers to this frame
 
     def element_as_data(self) -> list[Any]:
         """Return the element in the form in which it is saved."""
@@ -80,9 +73,17 @@ class Task:
 
     def wait(self) -> tuple[BaseException | None, Any]:
         """Return the outcome of the call, which was submitted."""
-        if self.outcome is None and self.call is not None:
+        if not self.outcome and self.call is not None:
             wait_for(self.call)
-        return self.outcome or (None if self.call is None else self.call.exception(), None)
+        return self.outcome[0] if self.outcome else (None if self.call is None else self.call.exception(), None)
+
+
+def _run(fn: Callable[[Any], Any], element: Any, outcome: list[tuple[None, Any]]) -> None:
+    """Call a function, in a thread. The future keeps an error.
+
+    The arguments have no reference to the task: an error's traceback refers to them, and the task refers to the error.
+    """
+    outcome.append((None, fn(element)))
 
 
 class TaskQueueCell(Cell):
@@ -135,11 +136,11 @@ class TaskQueueCell(Cell):
 
     def _submit(self, task: Task) -> None:
         """Submit the call of a task, unless it is submitted or its outcome was loaded."""
-        if task.call is None and task.outcome is None:
+        if task.call is None and not task.outcome:
             with CtrlCWaits():  # an interruption here could keep a lock that the threads need
                 if self._pool is None:
                     self._pool = self._pipe.pool()
-                task.call = self._pool.submit(task.run, self._function(task))
+                task.call = self._pool.submit(_run, self._function(task), task.element, task.outcome)
 
     def _function(self, task: Task) -> Callable[[Any], Any]:
         return self._fn
@@ -163,7 +164,7 @@ class TaskQueueCell(Cell):
             known = trail.made(self._looked - before, number, self.handed_on, mark, must)
             task = Task(element, number, as_taken=None if known else self._as_taken(element))
         except Exception as error:
-            self.tasks.append(Task(None, number, outcome=(error, None), own=False))
+            self.tasks.append(Task(None, number, outcome=[(error, None)], own=False))
             trail.made(0.0, number, self.handed_on, mark, must=True)
             return False
         except BaseException as error:
@@ -204,7 +205,7 @@ class TaskQueueCell(Cell):
             self.handed_on = task.number
             raise
         except BaseException:  # an interruption costs no element: the call is repeated
-            task.call = task.outcome = None
+            task.call, task.outcome = None, []
             raise
         finally:
             del error, task  # an error's traceback refers to this frame
@@ -270,9 +271,9 @@ class TaskQueueCell(Cell):
                     (taken,) = self.decode_list(it)
                     task = Task(taken, number, as_taken=it)
                 case "result":
-                    task = Task(None, number, outcome=(None, it))
+                    task = Task(None, number, outcome=[(None, it)])
                 case _:
-                    task = Task(None, number, outcome=(it, None), own=False)
+                    task = Task(None, number, outcome=[(it, None)], own=False)
             self.tasks.append(task)
         self.load_errors(errors)
 
@@ -283,7 +284,7 @@ class TaskQueueCell(Cell):
 
 def _waiting(task: Task) -> Any:
     """Return the result of a call that has begun, the element of another, or the source's error, to be saved."""
-    if task.call is None and task.outcome is None:
+    if task.call is None and not task.outcome:
         return task.element_as_data()
     error, result = task.wait()
     if not task.own:
