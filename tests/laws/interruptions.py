@@ -116,16 +116,19 @@ def interrupted(specimen: Specimen) -> None:
                 _check(specimen, partial(_with, specimen, tap), expected, what, how, _plainly)
 
 
-def interrupt_at_moments(specimen: Specimen, most: int) -> None:
-    """Ctrl-C at some moments of the library's own code costs nothing either."""
+def interrupt_at_moments(specimen: Specimen, most: int, within: str = "") -> None:
+    """Ctrl-C at some moments of the library's own code costs nothing either. ``within``: in these functions only."""
     whole = taken(iter(specimen.loader(seed=SEED)))
-    moments = _count(specimen)
+    moments = _count(specimen, within)
+    assert moments, f"{specimen} calls no {within}"
     gc.disable()  # Python 3.11 crashes if a trace raises in what the cyclic collector calls
     try:
         for moment in sorted(Random(str(specimen)).sample(range(moments), min(most, moments))):
             for how in _HOWS:
                 what = f"Ctrl-C at moment {moment} of {moments}, {how}"
-                _check(specimen, lambda _: specimen.pipe(), whole, what, how, partial(_at_moment, _Tracer(moment)))
+                _check(
+                    specimen, lambda _: specimen.pipe(), whole, what, how, partial(_at_moment, _Tracer(moment, within))
+                )
     finally:
         gc.enable()
 
@@ -193,8 +196,8 @@ def _at_moment(tracer: _Tracer, iterator: Iterator[Any], before: list[str]) -> s
     return None
 
 
-def _count(specimen: Specimen) -> int:
-    tracer, loader = _Tracer(-1), specimen.loader(seed=SEED)
+def _count(specimen: Specimen, within: str) -> int:
+    tracer, loader = _Tracer(-1, within), specimen.loader(seed=SEED)
     _at_moment(tracer, iter(loader), [])
     loader.shutdown()
     return tracer.seen
@@ -203,15 +206,18 @@ def _count(specimen: Specimen) -> int:
 class _Tracer:
     """Counts the moments at which Python looks for signals in the library's own code, and interrupts at one."""
 
-    def __init__(self, moment: int) -> None:
-        self.moment, self.seen, self.where = moment, 0, ""
+    def __init__(self, moment: int, within: str = "") -> None:
+        self.moment, self.within, self.seen, self.where = moment, within, 0, ""
 
     def begin(self, frame: FrameType, event: str, arg: object) -> Callable[..., Any] | None:
-        file = frame.f_code.co_filename
-        if not file.startswith(_OURS) or file.startswith(_NOT_THESE) or frame.f_code.co_name == "__del__":
+        file, name = frame.f_code.co_filename, frame.f_code.co_qualname
+        if not file.startswith(_OURS) or file.startswith(_NOT_THESE) or name.endswith("__del__"):
+            return None
+        if not name.startswith(self.within):
             return None
         frame.f_trace_opcodes, frame.f_trace_lines = True, False
-        self._meet(frame)
+        if _looks_on_entry(frame):
+            self._meet(frame)
         return self._inside
 
     def _inside(self, frame: FrameType, event: str, arg: object) -> Callable[..., Any]:
@@ -227,6 +233,15 @@ class _Tracer:
             if not isinstance(handler, CtrlCWaits):
                 raise KeyboardInterrupt
             handler._note()
+
+
+def _looks_on_entry(frame: FrameType) -> bool:
+    """Return whether Python looks for signals where a frame begins or goes on: not behind ``yield from`` or ``await``.
+
+    A frame that goes on with an exception is no such moment, which Python 3.11 alone tells.
+    """
+    operation, argument = frame.f_code.co_code[frame.f_lasti : frame.f_lasti + 2]
+    return operation == dis.opmap["RESUME"] and argument & 3 < 2
 
 
 @cache
@@ -247,7 +262,7 @@ def _moments(code: CodeType) -> frozenset[int]:
         # Python raises the interruption in the call, and a trace raises it in the next instruction. Moments are left
         # out where that makes a difference: before a `yield`, and where a `with` or `try` ends behind the call.
         is_behind_call = call is not None and name != "YIELD_VALUE" and handler(call) == handler(at)
-        if is_behind_call or name.startswith("JUMP_BACKWARD"):
+        if is_behind_call or ("JUMP_BACKWARD" in name and "NO_INTERRUPT" not in name):
             found.add(at)
         call = at if name.startswith("CALL") and "INTRINSIC" not in name else None
     return frozenset(found)
