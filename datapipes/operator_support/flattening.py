@@ -231,9 +231,13 @@ class FlattenCell(Cell):
         self.tally()
         return {"errors": self.faults.save(), "at": self.where()}
 
+    def holds_element(self) -> bool:
+        """Return whether there is a current element, or the position of one was loaded."""
+        return self._loaded is not None or self.rest is not None or self.pending
+
     def where(self) -> dict[str, Any] | None:
         """Return the position without the errors, or None if there is no current element."""
-        if self._loaded is not None or (self.rest is None and not self.pending):
+        if self._loaded is not None or not self.holds_element():
             loaded: dict[str, Any] | None = self._loaded
             return loaded
         if self.rest is not None and self._counted is None:

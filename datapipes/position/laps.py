@@ -59,8 +59,9 @@ class LapCell(Cell):
         if self.empty:
             return False  # its session stays open, because ``save`` needs it
         session.close()
-        self.errors.update(session.errors())
-        self.number, self.session, self.empty = self.number + 1, None, True
+        errors = Counter(self.errors)
+        errors.update(session.errors())
+        self.number, self.session, self.empty, self.errors = self.number + 1, None, True, errors
         return True
 
     def _session_of(self, at: Opening, pipe: Pipe) -> Session:

@@ -76,6 +76,25 @@ def test_an_interruption_of_the_library_costs_nothing(operator: str) -> None:
         interrupt_at_moments(specimen, MOMENTS)
 
 
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    ("operator", "title", "function"),
+    [
+        ("iter.sharding_filter", "below rows", "_RangeCell.following"),
+        ("iter.shuffled_flatmap", "lists", "FlattenCell.inputs"),
+        ("iter.shuffled_flatmap", "lists", "FlattenCell.finish"),
+        ("iter.SampleMultiplexer", "three of different length", "_MixCell.leave"),
+        ("iter.mix", "forked", "_RepeatingMixCell"),
+        ("iter.list_files", "one folder, a mask", "_Listing"),
+    ],
+)
+def test_an_interruption_anywhere_in_a_function_of_the_library_costs_nothing(
+    operator: str, title: str, function: str
+) -> None:
+    (specimen,) = [specimen for specimen in together()[operator] if str(specimen) == f"{operator}: {title}"]
+    interrupt_at_moments(specimen, 200, function)
+
+
 # A signal may come in a finalizer, where Python cannot raise it.
 @pytest.mark.filterwarnings("ignore")
 def test_real_signals_cost_nothing() -> None:

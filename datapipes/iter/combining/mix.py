@@ -69,7 +69,6 @@ class _WeightedInputs(Seeded, IterDataPipe[T_co]):
                         live.clear()
                         return
                     # Draw another number for the remaining inputs: this one is known to have hit the removed input.
-                    cell.drawn += 1
                     cell.leave(which)
                     break
         if live:
@@ -156,6 +155,7 @@ class Mixer(_WeightedInputs[T_co]):
         inputs, weights = self._inputs(), list(map(_by_step, (self.weight, *self.weights.values())))
         if self.stop == "repeat":
             repeated = at.cell(lambda: _RepeatingMixCell(len(inputs)))
+            repeated.end()  # an interruption may have come between the end of a lap and this
             for lap, pipe in zip(repeated.laps, inputs, strict=True):
                 lap.begin(at, pipe)
             laps = [_laps(at, lap, pipe) for lap, pipe in zip(repeated.laps, inputs, strict=True)]
@@ -216,8 +216,10 @@ class _MixCell(Cell):
         return self.drawn - (self._number - len(self.live))
 
     def leave(self, which: int) -> None:
-        """Remove an input from the draws."""
-        self.live.remove(which)
+        """Remove an input that the last draw has hit from the draws."""
+        index, drawn = self.live.index(which), self.drawn + 1
+        del self.live[index]  # nothing is called in between
+        self.drawn = drawn
 
     def has_ended(self, which: int) -> bool:
         """Note that an input starts again. Return whether the stage ends, because all inputs have ended once."""
@@ -245,12 +247,13 @@ class _RepeatingMixCell(_MixCell):
 
     def leave(self, which: int) -> None:
         super().leave(which)
-        self._end()
+        self.end()
 
     def has_ended(self, which: int) -> bool:
-        return self._end()
+        return self.end()
 
-    def _end(self) -> bool:
+    def end(self) -> bool:
+        """Remove all inputs if each has ended once. Return whether there is none."""
         if all(self.laps[i].number for i in self.live):
             self.live.clear()
         return not self.live

@@ -140,6 +140,7 @@ class ShuffledFlatMapper(Shuffling, _FlatMapping[T_co]):
             while not used_up:
                 for share in draws:  # noqa: B007  # used below: a signal may arrive right after next() returns
                     break
+                slot = -1
                 try:
                     slot = int(share * number)
                     for made in among[slot]:  # noqa: B007  # used below: a signal may arrive right after next() returns
@@ -147,7 +148,8 @@ class ShuffledFlatMapper(Shuffling, _FlatMapping[T_co]):
                     else:
                         used_up = True
                 except BaseException as error:
-                    if not consumes_element(error):
+                    has_ended = slot >= 0 and not lives.all[slot].held.holds_element()  # so this draw is done
+                    if not (has_ended or consumes_element(error)):
                         lives.draws.go_to(lives.draws.count - 1)
                     raise
                 if not used_up:
@@ -236,8 +238,8 @@ class _LiveIterablesCell(Cell):
         return _LiveIterable(held)
 
     def bury(self) -> None:
-        """Remove the iterables that could not be made, after an exception."""
-        self.all = [live for live in self.all if live.save() is not None]
+        """Remove the iterables that could not be made, or have ended, after an exception."""
+        self.all = [live for live in self.all if live.held.holds_element()]
 
     def save(self) -> dict[str, Any]:
         for live in self.all:

@@ -106,15 +106,23 @@ class _Listing(Pieces[str]):
 
     def __init__(self, pipe: FileLister, root: str) -> None:
         self._pipe, self._root = pipe, root
-        self._names = blake2b(digest_size=8)
+        self._names = blake2b(digest_size=8)  # of the names before the last one
+        self._last = b""
 
     def __iter__(self) -> Iterator[str]:
         for path in self._pipe._listed(self._root):
-            self._names.update(b"%b\0" % os.fsencode(path))
+            name = b"%b\0" % os.fsencode(path)
+            self._last = name
             yield path
+            self._last = b""  # nothing is called in between, so an interruption does not separate the two
+            self._names.update(name)
 
     def mark(self) -> str | None:
-        return None if self._pipe.non_deterministic else self._names.hexdigest()
+        if self._pipe.non_deterministic:
+            return None
+        names = self._names.copy()
+        names.update(self._last)
+        return names.hexdigest()
 
     def changed(self) -> str:
         return (

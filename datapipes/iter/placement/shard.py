@@ -150,9 +150,9 @@ class _RangeCell(Cell):
         if behind > len(numbers):
             raise StateError(f"{self.label}: {behind} elements were taken, but there are only {len(numbers)}")
         first = behind + (index - behind) % of
-        self._behind, self._own = behind, range(first, len(numbers), of)
-        self._left = iter(numbers[first::of])
-        return self._left
+        own, left = range(first, len(numbers), of), iter(numbers[first::of])
+        self._behind, self._own, self._left = behind, own, left  # nothing is called in between
+        return left
 
     def save(self) -> int:
         taken = len(self._own) - length_hint(self._left)
