@@ -103,11 +103,13 @@ class StreamWrapper:
         """Close the file. After the last file of an archive with ``autoclose``, close the archive as well."""
         if self.closed:
             return
-        self.closed = True
         if self._is_listed:
             self.session_streams.pop(self, None)
+        close: Any = getattr(self.file_obj, "close", None) if self._has_file else None
+        can_close = callable(close)
+        self.closed = True  # nothing is called in between: an interrupted stream is closed, or it is not
         try:
-            if self._has_file and callable(close := getattr(self.file_obj, "close", None)):
+            if can_close:
                 close()
         finally:
             parent = self.parent_stream

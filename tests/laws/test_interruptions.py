@@ -86,6 +86,7 @@ def test_an_interruption_of_the_library_costs_nothing(operator: str) -> None:
         ("iter.SampleMultiplexer", "three of different length", "_MixCell.leave"),
         ("iter.mix", "forked", "_RepeatingMixCell"),
         ("iter.list_files", "one folder, a mask", "_Listing"),
+        ("iter.parse_json_files", "binary", "StreamWrapper.close"),
     ],
 )
 def test_an_interruption_anywhere_in_a_function_of_the_library_costs_nothing(
