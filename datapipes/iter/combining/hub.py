@@ -93,6 +93,7 @@ class Hub(IterDataPipe[Any]):
             return at.cell(lambda: DetachedHubCell(self._queues())).opened(self, at)
         queues = at.cell(self._queues)
         queues.put_back = at.put_back
+        queues.lock = threading.Lock()  # on Python 3.14, Ctrl-C where a `with` begins leaves the old one locked
         return queues.reading(at.source(self.datapipe))
 
     def _queues(self) -> HubCell:

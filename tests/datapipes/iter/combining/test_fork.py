@@ -9,6 +9,8 @@ import pytest
 
 from datapipes.errors import BadArgument
 from datapipes.iter import IterableWrapper
+from datapipes.iter.combining import hub
+from datapipes.iter.combining.hub import HubCell
 from tests.datapipes.iter.mishaps import STRAY_STOP, failing_at, outcomes, stopping_at
 
 BAD = "ValueError: 2 is bad"
@@ -198,3 +200,30 @@ def test_an_error_that_waits_for_a_child_is_remembered_by_a_state() -> None:
 def test_a_stray_stop_above_a_fork_is_no_end() -> None:
     a, b = numbers(3).map(stopping_at(1)).fork(2)
     assert outcomes(a.concat(b)) == [0, STRAY_STOP, 2] * 2
+
+
+def test_ctrl_c_that_leaves_the_lock_locked_does_not_stop_the_children(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on Python 3.14, where it may come in the call that enters a ``with`` block."""
+    hubs: list[HubCell] = []
+
+    class Known(HubCell):
+        def __init__(self, hub: Any) -> None:
+            super().__init__(hub)
+            hubs.append(self)
+
+    monkeypatch.setattr(hub, "HubCell", Known)
+    interruptions = [KeyboardInterrupt()]
+
+    def once(x: int) -> int:
+        if x == 2 and interruptions:
+            raise interruptions.pop()
+        return x
+
+    a, b = numbers(5).map(once).fork(2)
+    it = iter(a.zip(b))
+    assert [next(it), next(it)] == [(0, 0), (1, 1)]
+    with pytest.raises(KeyboardInterrupt):
+        next(it)
+    (cell,) = hubs
+    assert cell.lock.acquire(blocking=False)
+    assert list(it) == [(2, 2), (3, 3), (4, 4)]
