@@ -8,6 +8,7 @@ handed on, because a damaged one would crash the process that reads it. pyarrow'
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any, Literal
@@ -64,12 +65,16 @@ class damage_is_named:
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         if isinstance(error, Loader2Error):
             return
+        if isinstance(error, OSError) and _INTERRUPTED.search(str(error)):
+            raise KeyboardInterrupt from None
         if isinstance(error, OSError) and error.errno is not None:
             located(error, self._where())
         elif isinstance(error, _DAMAGE):
             raise CorruptData(f"{self._where()}: {error}") from error
 
 
+_INTERRUPTED = re.compile(r"Detail: Python exception: Traceback .*^KeyboardInterrupt$", re.DOTALL | re.MULTILINE)
+"""pyarrow's text for Ctrl-C while it read a part of a batch from a Python file. It has no other trace of it."""
 _DAMAGE = (OSError, ArithmeticError, LookupError, MemoryError, NotImplementedError, TypeError, ValueError)
 
 

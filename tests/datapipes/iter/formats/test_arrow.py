@@ -116,3 +116,27 @@ def test_an_index_that_leaves_batches_out_is_noticed() -> None:
     index[index.index(b"\3\0\0\0")] = 2  # the number of batches
     with pytest.raises(CorruptData, match=r"a\.arrow: its index does not name all that is in it"):
         list(read(data[: -10 - length] + index + data[-10:]))
+
+
+def test_ctrl_c_while_a_part_of_a_batch_is_read_is_no_damage() -> None:
+    """pyarrow tells it as an OSError then, with the traceback as text."""
+
+    class Interrupted(io.BytesIO):
+        reads = 0
+
+        def read(self, *size: Any) -> bytes:
+            self.reads += 1
+            if self.reads == number:
+                raise KeyboardInterrupt
+            return super().read(*size)
+
+    came = 0
+    for number in range(1, 40):
+        stream = Interrupted(written(pa.ipc.new_file))
+        try:
+            list(IterableWrapper([("a.arrow", stream)], deepcopy=False).read_arrow(["x"]))
+        except KeyboardInterrupt:
+            came += 1
+        else:
+            assert stream.reads < number
+    assert came > 5
