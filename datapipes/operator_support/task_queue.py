@@ -78,7 +78,7 @@ class Task:
         return self.outcome[0] if self.outcome else (None if self.call is None else self.call.exception(), None)
 
 
-def _run(fn: Callable[[Any], Any], element: Any, outcome: list[tuple[None, Any]]) -> None:
+def _run(fn: Callable[[Any], Any], element: Any, outcome: list[tuple[BaseException | None, Any]]) -> None:
     """Call a function, in a thread. The future keeps an error.
 
     The arguments have no reference to the task: an error's traceback refers to them, and the task refers to the error.
