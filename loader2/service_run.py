@@ -25,7 +25,7 @@ from typing import Any
 
 from datapipes.description import passes, structure
 from datapipes.errors import BadArgumentType
-from datapipes.iter import IterableWrapper
+from datapipes.iter import IterableWrapper, Lanes
 from datapipes.position.cells import Table
 from datapipes.position.plan import Plan
 from datapipes.position.seeds import Run
@@ -53,6 +53,9 @@ class ServiceRun:
         self._original: tuple[Any, Any] | None = None  # graph and checkpointable service before initialize()
         self._warns = True  # whether the next session warns of a position that cannot be saved
         self._announced = False  # whether the workers of this session know that the caller saves positions
+        for stage in stages:
+            if isinstance(stage, Lanes):
+                stage.check()
         if isinstance(self.service, ReadingServiceInterface):
             self.service.check(graph)
         # A graph with hubs that can never be opened raises here. Sessions use the last plan for as long as it is right.

@@ -11,7 +11,7 @@ from datapipes.operator_support.checks import whole_number
 from datapipes.position import user_classes
 from datapipes.sharding.sharding import SHARDING_PRIORITIES
 from reading_services.interface.service import EpochFn, InitFn, ReadingServiceInterface, ResetFn, WorkerInfo, graph_from
-from reading_services.workers.cut import is_replicable, with_end_replaced
+from reading_services.workers.cut import with_end_replaced
 
 _ONLY_ONE = WorkerInfo(num_workers=1, worker_id=0)
 
@@ -43,7 +43,7 @@ class InProcessReadingService(ReadingServiceInterface):
         return False
 
     def initialize(self, datapipe: Any) -> Any:
-        for stage in structure.walk(datapipe):
+        for stage in structure.walk(datapipe, inputs=user_classes.sharded_inputs):
             # A user's class may wait for its shard; an operator without a shard gives all elements.
             if user_classes.is_sharding(stage) and not structure.is_native(stage):
                 user_classes.shard(
@@ -55,7 +55,7 @@ class InProcessReadingService(ReadingServiceInterface):
             return datapipe
         # The stage that synchronizes ranks stays last: it counts the elements handed on, not those made ahead.
         end = datapipe
-        while not is_replicable(end) and len(parents := structure.parents(end)) == 1:
+        while not user_classes.is_replicable(end) and len(parents := structure.parents(end)) == 1:
             end = parents[0]
         return with_end_replaced(datapipe, end, lambda end: Prefetcher(end, self.prefetch_cnt))
 

@@ -123,6 +123,7 @@ class Named:
     _exclusive_because: str | None = None  # why no other stage may read the stages above, and what to do
     _prefetches: ClassVar[bool] = False  # whether it has a thread; reading by position would bypass it
     _shuffles: ClassVar[bool] = False  # whether it orders elements independently of their values
+    _shards_above: ClassVar[bool] = False  # whether it shards the stages above by itself, in sessions of its own
     _lists: ClassVar[bool] = False  # whether it gives the paths of files; these fit into memory
     _draws_by_number: ClassVar[bool] = False  # whether it draws random numbers for each element, by its number
     _stream_key: ClassVar[tuple[type, ...] | None] = (

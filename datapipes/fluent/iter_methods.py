@@ -113,6 +113,7 @@ class IterMethods(IterPlugins[T_co]):
         """Give the elements in a random order, drawn from a buffer."""
 
     sharding_filter = chained(operators.ShardingFilter)
+    lanes = chained(operators.Lanes)
     groupby = chained(operators.Grouper)
     bucketbatch = chained(operators.BucketBatcher)
     max_token_bucketize = chained(operators.MaxTokenBucketizer)

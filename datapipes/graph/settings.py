@@ -55,7 +55,7 @@ def apply_sharding(
     [2, 5, 8]
     """
     above: dict[int, bool] = {}
-    stages = structure.walk(datapipe)
+    stages = structure.walk(datapipe, inputs=user_classes.sharded_inputs)
     for pipe in stages:
         has_sharding_above = any(above.get(id(parent)) for parent in structure.parents(pipe))
         if user_classes.is_sharding(pipe) and has_sharding_above:

@@ -101,6 +101,7 @@ with lazy_imports(__name__):
     from datapipes.iter.grouping.shuffle import Shuffler as Shuffler
     from datapipes.iter.grouping.windows import SlidingWindow as SlidingWindow
     from datapipes.iter.placement.full_sync import FullSync as FullSync
+    from datapipes.iter.placement.lanes import Lanes as Lanes
     from datapipes.iter.placement.prefetch import PinMemory as PinMemory
     from datapipes.iter.placement.prefetch import Prefetcher as Prefetcher
     from datapipes.iter.placement.retry import Retrier as Retrier

@@ -43,6 +43,17 @@ def is_sharding(pipe: structure.Pipe) -> bool:
     return has_method(pipe, "apply_sharding")
 
 
+def sharded_inputs(pipe: structure.Pipe) -> list[structure.Pipe]:
+    """Return the inputs of a stage that are sharded together with it: none, if it shards the stages above by itself."""
+    return [] if getattr(type(pipe), "_shards_above", False) else structure.occurrences(pipe)
+
+
+def is_replicable(pipe: structure.Pipe) -> bool:
+    """Return whether a stage may run in workers."""
+    asked = getattr(type(pipe), "is_replicable", None)
+    return asked is None or bool(asked(pipe))
+
+
 def saves_itself(pipe: structure.Pipe) -> bool:
     """Return whether a user's class has ``state_dict`` and ``load_state_dict``."""
     return has_method(pipe, "state_dict") and has_method(pipe, "load_state_dict")
@@ -65,7 +76,12 @@ def shard(pipe: structure.Pipe, of: int, index: int, group: object) -> None:
 
 
 def shard_key(pipe: structure.Pipe, run: Run) -> object:
-    """Return the key of a sharding stage's shard, as a plain value for the seeds of the stages below it."""
+    """Return the key of a sharding stage's shard, as a plain value for the seeds of the stages below it.
+
+    Return None for ``lanes``: the stages below it have the same seeds, wherever the lanes run.
+    """
+    if getattr(type(pipe), "_shards_above", False):
+        return None
     groups = vars(pipe).get("groups") or {0: (vars(pipe).get("num_of_instances"), vars(pipe).get("instance_id"))}
     return run.shard, str(sorted((int(group), shard) for group, shard in dict(groups).items()))
 

@@ -18,6 +18,7 @@ from datapipes.description import structure
 from datapipes.description.printing import chain as printed
 from datapipes.description.printing import stage as call_of
 from datapipes.errors import BadArgumentType
+from datapipes.iter.placement.lanes import lane_here
 from datapipes.messages.warnings import warn
 from datapipes.messages.where import where
 from datapipes.position.seeds import Run
@@ -228,10 +229,13 @@ _here = _Here()
 def get_worker_info() -> WorkerInfo | None:
     """Return the info on this worker, or None outside of a reading service's workers.
 
+    In a lane (``lanes``), the number of lanes and the lane take the place of the workers, wherever the lane runs.
+
     >>> get_worker_info() is None
     True
     """
-    return _here.info
+    lane = lane_here()
+    return _here.info if lane is None else WorkerInfo(*lane)
 
 
 def set_worker_info(info: WorkerInfo) -> None:

@@ -13,6 +13,7 @@ from datapipes.description import structure
 from datapipes.description.structure import Pipe
 from datapipes.errors import GraphError
 from datapipes.iter import ShardingRoundRobinDispatcher
+from datapipes.position.user_classes import is_replicable
 
 
 def replicable_end(graph: Pipe) -> Pipe | None:
@@ -70,9 +71,3 @@ def _opens_by_itself(stage: Pipe) -> bool:
 def with_end_replaced(graph: Pipe, end: Pipe, make: Callable[[Pipe], Pipe]) -> Pipe:
     """Return the graph with ``end`` and all stages above it replaced by one stage."""
     return make(end) if graph is end else structure.rewrite(graph, lambda stage: make(stage) if stage is end else stage)
-
-
-def is_replicable(stage: Pipe) -> bool:
-    """Return whether a stage may run in workers."""
-    asked = getattr(type(stage), "is_replicable", None)
-    return asked is None or bool(asked(stage))

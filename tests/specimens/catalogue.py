@@ -10,6 +10,7 @@ from tests.specimens.elements import ELEMENTWISE
 from tests.specimens.files import FILES
 from tests.specimens.frames import FRAMES
 from tests.specimens.groups import GROUPED
+from tests.specimens.lanes import LANES
 from tests.specimens.memory_caches import CACHED
 from tests.specimens.nodes import NODES
 from tests.specimens.orders import COMBINED, SHUFFLED
@@ -41,6 +42,7 @@ SPECIMENS: list[Specimen] = [
     *CACHED,
     *CACHES,
     *FRAMES,
+    *LANES,
     *SERVICES,
 ]
 

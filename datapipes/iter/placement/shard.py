@@ -26,6 +26,7 @@ from datapipes.operator_support.checks import same_length
 from datapipes.position.cells import Cell, CountCell, count
 from datapipes.position.opening import Opening
 from datapipes.position.seeds import Run
+from datapipes.position.user_classes import sharded_inputs
 from datapipes.rewriting import pushdown
 from datapipes.sharding.sharding import SHARDING_PRIORITIES, ShardGroups, combined, with_group
 
@@ -109,14 +110,16 @@ class ShardingFilter(pushdown.Selecting[T_co]):
 
 
 def as_opened(graph: structure.Pipe, run: Run) -> structure.Pipe:
-    """Return a copy of a graph in which sharding filters have the lengths of a run's shard.
+    """Return a copy of a graph in which sharding filters, and lanes, have the lengths of a run's shard.
 
     Filters above a ``cycle``, for example, are opened in a session of their own.
     """
     graph = structure.unfold(graph)
-    for pipe in structure.walk(graph):
+    for pipe in structure.walk(graph, inputs=sharded_inputs):
         if isinstance(pipe, ShardingFilter):
             pipe._opened_as = pipe._shard(run)
+        elif structure.is_native(pipe) and pipe._shards_above:
+            pipe._opened_in = run
     return graph
 
 
