@@ -412,6 +412,15 @@ def unfolded(pipe: Pipe) -> list[tuple[Pipe, Pipe]]:
     return made_in_order
 
 
+def copied(pipe: Pipe) -> list[tuple[Pipe, Pipe]]:
+    """Return the stages of an unfolded graph, each with a copy at the same place. The end of the graph comes last."""
+    new: dict[int, Pipe] = {}
+    stages = walk(pipe)
+    for stage in stages:
+        new[id(stage)] = with_parents(stage, lambda parent: new[id(parent)])
+    return [(stage, new[id(stage)]) for stage in stages]
+
+
 def _owned_hubs(stages: list[Pipe]) -> dict[int, list[Pipe]]:
     """Return, for each stage, the hubs that all readers read through it, and through no stage nearer to them.
 

@@ -165,6 +165,11 @@ def at_most(size: int) -> AbstractContextManager[None]:
 _only_trying: ContextVar[bool] = ContextVar("only_trying", default=False)
 
 
+def is_trial() -> bool:
+    """Return whether positions are saved only to find out if that is possible. They lack most buffered elements."""
+    return _only_trying.get()
+
+
 def unsavable(cells: Sequence[tuple[int, Cell]]) -> str | None:
     """Return why these positions cannot be saved, or None. Only a few of the buffered elements are tried."""
     try:

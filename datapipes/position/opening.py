@@ -8,6 +8,7 @@ cell's position in all three cases.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from datapipes.description import structure
@@ -152,15 +153,25 @@ class Opening:
         """Return this stage before its inputs were opened, to be opened again in a session of its own."""
         return self._session.plan.untouched[self.place]
 
-    def session(self, pipe: structure.Pipe, run: Run, saved: Table | None = None) -> Session:
+    def session(
+        self,
+        pipe: structure.Pipe,
+        run: Run,
+        saved: Table | None = None,
+        shared: Any = None,
+        is_rewritten: bool = False,
+    ) -> Session:
         """Return another session on the stages above, for a stage that reads them more than once.
 
         Args:
             pipe: The input to read.
             run: Seed and epoch of that session. ``run.next_lap(n)`` gives a different run for each lap.
             saved: The table to start at. ``None``: the start.
+            shared: The sources that the session shares with other lanes. ``None``: it shares none.
+            is_rewritten: Whether the input is a part of this session's plan, already rewritten for the run.
         """
-        return type(self._session).of(pipe, run, saved, is_inner=True)
+        run = replace(run, shared=shared)
+        return type(self._session).of(pipe, run, saved, is_inner=True, is_rewritten=is_rewritten)
 
 
 class PositionsAbove:

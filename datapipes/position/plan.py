@@ -36,17 +36,25 @@ class Plan:
         native_end: Whether the last stage is opened as an operator although its class has an ``__iter__``. It is, if
             that ``__iter__`` calls the one of the operator.
         is_inner: Whether a stage of another session reads the graph, and not a loop.
+        is_rewritten: Whether the graph is a part of a plan, already unfolded and rewritten for the run.
     """
 
     def __init__(
-        self, graph: Pipe, run: Run, enclosing: Mapping[int, Any], native_end: bool = False, is_inner: bool = False
+        self,
+        graph: Pipe,
+        run: Run,
+        enclosing: Mapping[int, Any],
+        native_end: bool = False,
+        is_inner: bool = False,
+        is_rewritten: bool = False,
     ) -> None:
         self.graph = graph
         self.enclosing = enclosing
         self.native_end = native_end
         self.is_inner = is_inner
+        self.is_rewritten = is_rewritten
         self._settings = _settings(run)
-        copies = structure.unfolded(graph)
+        copies = structure.copied(graph) if is_rewritten else structure.unfolded(graph)
         self._stages = [copy for _, copy in copies]
         for stage in self._stages:
             structure.needs_parents(stage)
@@ -61,7 +69,7 @@ class Plan:
         self._inputs: dict[int, list[Pipe]] = {}
         self._before: dict[int, list[Pipe]] = {}
         self._written = self.order = structure.walk(whole, inputs=self._opened_before)
-        self.end = in_run(whole, self.order, run)
+        self.end = whole if is_rewritten else in_run(whole, self.order, run)
         if self.end is not whole:
             self.order = structure.walk(self.end, inputs=self._opened_before)
         self._refuse_shared_inputs()
@@ -79,7 +87,7 @@ class Plan:
         is_same = self._settings == _settings(run) and not self.enclosing
         if is_same and self._is_unchanged is not None and self._is_unchanged():
             return self
-        return Plan(self.graph, run, self.enclosing, self.native_end, self.is_inner)
+        return Plan(self.graph, run, self.enclosing, self.native_end, self.is_inner, self.is_rewritten)
 
     # -- what is opened, and in which order ----------------------------------------------------------------------------
 

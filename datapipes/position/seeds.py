@@ -127,6 +127,8 @@ class Run:
     """Stages that begin with elements, by place, and whether these are numbers (``cells.held_in``)."""
     iterators: WeakSet[Any] | None = field(default=None, compare=False, repr=False)
     """The iterators that users' classes have opened in a session, which closes them. None outside of a session."""
+    shared: Any = field(default=None, compare=False, repr=False)
+    """The sources that this lane shares with others (``datapipes.iter.placement.shared_source``). None: it has none."""
     drawing: dict[int, int] = field(default_factory=dict, compare=False, repr=False)
     """Place of the class that draws from a generator in a plain iteration of this session, by the generator's id."""
 

@@ -71,11 +71,14 @@ class ReplayCell(CountCell):
         return self.failed
 
     def counting_errors(self, run: Run) -> Run:
-        """Return the run for the stages above the class. A replay meets and counts their errors again."""
+        """Return the run for the stages above the class. A replay meets and counts their errors again.
+
+        The stages share no source with other lanes: the class opens them late, and again for a replay.
+        """
         if self._errors is None:
             self._errors = ErrorCounts(run.errors)
             self._errors.add(self._loaded_errors)
-        return replace(run, errors=self._errors)
+        return replace(run, errors=self._errors, shared=None)
 
     def start(self, pipe: structure.Pipe) -> Iterator[Any]:
         """Return an iterator over the elements of a pipe from this position on."""

@@ -11,7 +11,7 @@ import sys
 from collections import Counter, deque
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import KW_ONLY, replace
 from itertools import cycle, islice
 from types import FrameType
 from typing import Any, ClassVar, TypeVar
@@ -21,6 +21,7 @@ from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.description.printing import stage as printed
 from datapipes.errors import GraphError, StateError, consumes_element
 from datapipes.iter.placement.shard import ShardingRoundRobinDispatcher
+from datapipes.iter.placement.shared_source import SharedSources
 from datapipes.messages.interrupts import CtrlCWaits
 from datapipes.operator_support.checks import length_of, needs_count
 from datapipes.position.cells import Cell, Counted, Table, count, fields, table, without_errors
@@ -42,6 +43,8 @@ class Lanes(IterDataPipe[T_co]):
 
     Args:
         n: The number of lanes. It has to be divisible by the number of ranks.
+        buffer_size: The largest number of elements above the ``sharding_filter`` that wait for a lane that is behind
+            the others. Beyond it, the lane reads the stages above for itself.
 
     >>> from datapipes.iter import IterableWrapper
     >>> list(IterableWrapper(range(7)).sharding_filter().batch(2).lanes(2))
@@ -57,11 +60,14 @@ class Lanes(IterDataPipe[T_co]):
 
     source_datapipe: IterDataPipe[T_co]
     n: int
+    _: KW_ONLY
+    buffer_size: int = 1000
 
     def __post_init__(self) -> None:
         self.groups: ShardGroups = {}
         self._opened_in: Run | None = None  # the run whose lanes the length is of, set only in a copy
         needs_count(self, "n", 1, f"expected at least one lane, got {self.n}")
+        needs_count(self, "buffer_size", 0, f"expected no negative number of elements, got {self.buffer_size}")
 
     def check(self) -> None:
         """Raise GraphError if the stages above cannot run in lanes. Called when a loader is made."""
@@ -138,6 +144,7 @@ class LanesCell(Cell):
         self._known: dict[int, Table | None] = {}  # the tables at which lanes begin that have not caught up
         self._since: dict[int, int] = {}  # the number of elements that those were given after these tables
         self._left: dict[int, int] = {}  # the number of these that are still to be made again
+        self._shared: SharedSources | None = None
         self._errors: Counter[str] = Counter()  # tolerated in lanes that have ended
         self._counted: Counted[Any] = Counted()
 
@@ -150,13 +157,15 @@ class LanesCell(Cell):
             at.run.errors.add(self._errors)
         if self._turn is None:
             self._turn = deque(here)
+        if self._shared is None:
+            self._shared = SharedSources(at.run.errors, pipe.buffer_size)
         if not set(self._turn) <= set(here):
             raise StateError(f"turn: expected some of the lanes {list(here)}, found {list(self._turn)}")
         for lane in self._turn:
             if lane not in self._sessions:
                 run = replace(at.run, hubs={}, shard=None, plain=False, errors=ErrorCounts(at.run.errors))
                 known = self._known.get(lane)
-                session = self._sessions[lane] = at.session(pipe.lane(lane), run, known)
+                session = self._sessions[lane] = at.session(pipe.lane(lane), run, known, self._shared)
                 if known is not None:
                     session.iterator()  # open it now, so that a state that does not fit raises when it is loaded
 
@@ -248,7 +257,8 @@ class LanesCell(Cell):
             else:
                 lanes[lane] = [self._sessions[lane].table(), 0]
         saved: dict[str, Any] = {"turn": list(turn), "lanes": lanes}
-        return {**saved, "errors": dict(self._errors)} if self._errors else saved
+        errors = self._errors + (Counter() if self._shared is None else self._shared.left)
+        return {**saved, "errors": dict(errors)} if errors else saved
 
     def load(self, saved: Any) -> None:
         saved, self._errors = without_errors(saved)

@@ -12,7 +12,7 @@ the elements pass through.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from operator import length_hint
 from typing import Any, ClassVar, TypeVar
@@ -22,6 +22,7 @@ from datapipes.description.indexed import range_of
 from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.description.printing import stage
 from datapipes.errors import StateError, consumes_element
+from datapipes.iter.placement.shared_source import SharedCell
 from datapipes.operator_support.checks import same_length
 from datapipes.position.cells import Cell, CountCell, count
 from datapipes.position.opening import Opening
@@ -55,6 +56,7 @@ class ShardingFilter(pushdown.Selecting[T_co]):
 
     def __post_init__(self) -> None:
         self.groups: ShardGroups = {}
+        self._is_shared = False  # whether lanes share the source of this, the copy of a session
         self._opened_as: tuple[int, int] | None = None  # the shard of an opening, set only in the opening's copy
 
     def apply_sharding(
@@ -86,7 +88,12 @@ class ShardingFilter(pushdown.Selecting[T_co]):
 
     def _rewritten_for_run(self, run: Run) -> IterDataPipe[Any]:
         self._opened_as = self._shard(run)  # here, because a filter that is read by position is not opened
+        is_plain = type(self) is ShardingFilter and not structure.has_hubs(structure.walk(self))
+        self._is_shared = run.shared is not None and is_plain and self._opened_as[0] > 1
         return self if self._opened_as[0] == 1 else pushdown.pushed(self)
+
+    def _reads(self) -> Iterable[Any]:
+        return () if self._is_shared else super()._reads()
 
     def _slice(self) -> slice:
         of, index = self._opened_as or (self.num_of_instances, self.instance_id)
@@ -105,6 +112,8 @@ class ShardingFilter(pushdown.Selecting[T_co]):
             behind = at.cell(_RangeCell)
             behind.origin = self.source_datapipe._origin
             return behind.following(numbers, of, index)
+        if self._is_shared:
+            return at.cell(SharedCell).elements(at, self.source_datapipe, of, index)
         source = at.source(self.source_datapipe)
         return source if of == 1 else at.cell(_ShardCell).every(of, index, source)
 

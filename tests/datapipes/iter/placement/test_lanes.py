@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+import pickle
+from collections.abc import Callable, Iterator
 from itertools import chain, islice
 from typing import Any
 
@@ -10,14 +12,14 @@ import pytest
 
 from datapipes.errors import BadArgument, GraphError, StateError
 from datapipes.graph import Pipe, apply_sharding
-from datapipes.iter import IterDataPipe
+from datapipes.iter import FileLister, IterableWrapper, IterDataPipe
 from datapipes.position.seeds import Run
 from datapipes.position.session import Session
 from datapipes.sharding.sharding import SHARDING_PRIORITIES
 from loader2 import DataLoader2
 from loader2.testing.specimen import shown
 from reading_services import MultiProcessingReadingService, ThreadingReadingService, WorkerInfo, get_worker_info
-from tests.specimens.elements import add_ten, is_even, itself, up_to
+from tests.specimens.elements import add_ten, is_even, is_something, itself, up_to
 from tests.specimens.specimen import numbers, unseekable
 
 
@@ -192,3 +194,97 @@ class Failing:
         if x == self.at:
             raise ValueError(x)
         return x
+
+
+class Opened:
+    """An iterable that counts how often it is opened, and how many elements were taken."""
+
+    def __init__(self, length: int) -> None:
+        self.length = length
+        self.opened = self.taken = 0
+
+    def __iter__(self) -> Iterator[int]:
+        self.opened += 1
+        for number in range(self.length):
+            self.taken = number + 1
+            yield number
+
+
+def test_the_source_is_opened_and_read_once() -> None:
+    source = Opened(1000)
+    graph = IterableWrapper(source, deepcopy=False).filter(is_something).sharding_filter().map(add_ten)
+    assert list(graph.lanes(12)) == [x + 10 for x in range(1000)]
+    assert source.opened == 1
+    iterator = iter(graph.lanes(4))
+    assert (next(iterator), source.taken) == (10, 1)  # the first element waits for no other
+
+
+def sevenths(x: int) -> bool:
+    return x % 2 == 1 or x % 70 == 0
+
+
+@pytest.mark.parametrize(("buffer_size", "opened"), [(1000, 1), (10, 2)])
+def test_a_lane_that_is_too_far_behind_reads_for_itself(buffer_size: int, opened: int) -> None:
+    source = Opened(700)
+    above = IterableWrapper(source, deepcopy=False).filter(is_something).sharding_filter()
+    graph = above.filter(sevenths).lanes(2, buffer_size=buffer_size)  # lane 0 reads 35 elements for each of lane 1
+    found = list(graph)
+    assert found[:20] == [x for i in range(10) for x in (70 * i, 2 * i + 1)]
+    assert found[20:] == list(range(21, 700, 2))
+    assert source.opened == opened
+    for at in (0, 1, 7, 20, 300):
+        loader: DataLoader2[Any] = DataLoader2(graph)
+        taken = list(islice(iter(loader), at))
+        again: DataLoader2[Any] = DataLoader2(graph)
+        again.load_state_dict(loader.state_dict())
+        assert taken + list(again) == found
+
+
+def test_an_error_above_the_sharding_is_raised_once_in_its_place() -> None:
+    for at in range(9):
+        above = IterableWrapper(Opened(9), deepcopy=False).flatmap(FailingList(at)).sharding_filter()
+        iterator, found = iter(DataLoader2(above.map(add_ten).lanes(4))), []
+        while True:
+            try:
+                found.append(next(iterator))
+            except ValueError:
+                found.append(at + 10)
+            except StopIteration:
+                break
+        assert found == list(range(10, 19))
+
+
+class FailingList(Failing):
+    """A function that makes a list of one element, and fails on one number."""
+
+    def __call__(self, x: int) -> Any:
+        return [super().__call__(x)]
+
+
+def test_a_state_has_the_position_of_the_source_once() -> None:
+    def size(lanes: int) -> int:
+        graph = unseekable(3000).filter(is_something).shuffle(buffer_size=1000).sharding_filter().map(str)
+        loader: DataLoader2[Any] = DataLoader2(graph.lanes(lanes))
+        loader.seed(1)
+        list(islice(loader, 1200))
+        return len(pickle.dumps(loader.state_dict()))
+
+    assert size(12) - size(2) < 10 * 100
+
+
+def test_streams_are_read_one_by_one(tmp_path: Any) -> None:
+    for i in range(8):
+        (tmp_path / str(i)).write_text(str(i))
+    files = FileLister(str(tmp_path)).open_files().filter(is_something).sharding_filter()
+    at_once = 0
+    for _, stream in files.lanes(4):
+        at_once = max(at_once, len([each for each in os.listdir("/proc/self/fd") if is_in(each, tmp_path)]))
+        stream.close()
+    assert at_once == 1
+
+
+def is_in(descriptor: str, folder: Any) -> bool:
+    try:
+        return os.readlink(f"/proc/self/fd/{descriptor}").startswith(str(folder))
+    except FileNotFoundError:
+        return False

@@ -1,0 +1,281 @@
+"""The stream above a sharding_filter, read once for all lanes of a process, and dealt to them by number.
+
+Element k belongs to lane k mod n. The source is read in blocks, which grow from one element to 64 rounds as long as a
+block takes less than half a millisecond. Elements that hold streams are read one by one. An exception takes the place
+of its element, and is raised in its lane. A lane that is too far behind goes on with a source of its own.
+
+The position of a lane is a snapshot of the source, the number of elements before it, and the number of elements that
+the lane has taken. It has one form, however many lanes share a source. Threads of several lanes may read a source.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter, deque
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import chain, islice
+from time import perf_counter
+from typing import Any, Final
+
+from datapipes.description import structure
+from datapipes.elements.streams import StreamWrapper, holds_stream
+from datapipes.errors import StateError, consumes_element
+from datapipes.messages.interrupts import CtrlCWaits
+from datapipes.position.cells import Cell, Counted, Table, count, is_trial, table
+from datapipes.position.error_notes import with_text_traceback
+from datapipes.position.forks import tell_of_forks
+from datapipes.position.opening import Opening
+from datapipes.position.position_history import PositionHistory
+from datapipes.position.seeds import ErrorCounts
+from datapipes.position.session import Session
+
+_MOST_ROUNDS: Final = 64
+_MOST_ELEMENTS: Final = 1024
+"""Elements of a block that may have more rounds than that, because there are few lanes."""
+_QUICK: Final = 0.0005
+"""Seconds. A block that takes less is followed by a larger one."""
+
+
+class SharedSources:
+    """The sources that the lanes of one opening share, by the place of the ``sharding_filter``.
+
+    Args:
+        errors: The counts of tolerated errors of all lanes together.
+        buffer_size: The largest number of elements that wait for a lane that is behind.
+    """
+
+    def __init__(self, errors: ErrorCounts, buffer_size: int) -> None:
+        self.errors = errors
+        self.buffer_size = buffer_size
+        self.left: Counter[str] = Counter()
+        """Errors that sources have tolerated before they were closed."""
+        self._sources: dict[int, SharedSource] = {}
+        self._lock = threading.Lock()
+
+    def join(self, at: Opening, pipe: structure.Pipe, of: int, lane: int, cell: SharedCell) -> SharedSource:
+        """Return the source for the cell of a lane: the one at this place, or a new one if that one has begun."""
+        with self._lock:
+            source = self._sources.get(at.place)
+            if source is None or source.has_begun:
+                source = self._sources[at.place] = SharedSource(self, at, pipe, of)
+            source.add(lane, cell)
+            return source
+
+
+class SharedSource:
+    """One opening of a stream that is dealt to lanes."""
+
+    def __init__(self, whole: SharedSources, at: Opening, pipe: structure.Pipe, of: int) -> None:
+        self._whole, self._at, self._pipe, self._of = whole, at, pipe, of
+        self._cells: dict[int, SharedCell] = {}
+        self._first: dict[int, int] = {}  # the number of the first element that each lane needs
+        self._waiting: dict[int, deque[list[Any] | Exception]] = {}
+        self._session: Session | None = None
+        self._given = 0  # elements that were dealt
+        self._chunk: list[Any] = []  # elements that were read and not dealt yet
+        self._wanted = 0
+        self._raised: BaseException | None = None  # after the chunk
+        self._has_ended = False
+        self._most_rounds = max(_MOST_ROUNDS, _MOST_ELEMENTS // of)
+        self._rounds = 0  # in a block; 0: one element
+        self._marks: PositionHistory[Table | None] = PositionHistory()
+        self._lock = threading.RLock()
+        tell_of_forks(self)
+
+    def forked(self) -> None:
+        self._lock = threading.RLock()  # a thread of the parent may hold the other one
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether an element was asked for."""
+        return self._session is not None
+
+    def add(self, lane: int, cell: SharedCell) -> None:
+        """Deal elements to a lane as well, from the first one on that it needs."""
+        self._cells[lane], self._first[lane], self._waiting[lane] = cell, cell.next_number(), deque()
+
+    def _begin(self) -> None:
+        first = min(self._first.values())
+        starts = [(cell.before, cell.snapshot) for cell in self._cells.values() if cell.before <= first]
+        self._given, above = max(starts, key=lambda start: start[0], default=(0, None))
+        run = replace(self._at.run, hubs={}, errors=ErrorCounts(self._whole.errors))
+        self._session = self._at.session(self._pipe, run, above, is_rewritten=True)
+        self._marks.mark(self._given, above, 0)
+
+    def hand_block(self, lane: int, cell: SharedCell) -> bool:
+        """Give a lane's cell its next block. Raise the exception that comes next. Return False at the end."""
+        with self._lock:
+            if self._session is None:
+                self._begin()
+            while not (waiting := self._waiting[lane]):
+                if self._has_ended:
+                    return False
+                self._read()
+            block = waiting[0]
+            if isinstance(block, Exception):
+                with CtrlCWaits():
+                    del waiting[0]
+                    cell.skip_one()
+                try:
+                    raise block
+                finally:
+                    del block
+            taken, counted = cell.taken, Counted(block)
+            cell.before_block, cell.counted, cell.block = taken, counted, block
+            del waiting[0]  # without a call since the cell has changed: no signal can arrive in between
+            return True
+
+    def _read(self) -> None:
+        """Read a block and deal it. Raise an exception that consumes no element, such as Ctrl-C."""
+        session = self._session
+        assert session is not None
+        started = perf_counter()
+        if not self._chunk and self._raised is None:  # otherwise an interruption has left them
+            self._wanted = self._of * self._rounds - self._given % self._of if self._rounds else 1
+            try:
+                self._chunk.extend(islice(session.iterator(), self._wanted))
+            except BaseException as raised:
+                self._raised = raised
+        with CtrlCWaits():
+            error = self._settle()
+        took = perf_counter() - started
+        if self._holds_streams():
+            self._rounds = 0
+        elif took < _QUICK:
+            self._rounds = min(2 * self._rounds, self._most_rounds) if self._rounds else 1
+        elif took > 2 * _QUICK:
+            self._rounds //= 2
+        self._marks.made(took, self._given, self._least(), None if self._has_ended else session.table)
+        if error is not None:
+            try:
+                raise error
+            finally:
+                del error
+        self._let_go()
+
+    def _holds_streams(self) -> bool:
+        last = [waiting[-1] for waiting in self._waiting.values() if waiting]
+        return any(isinstance(block, list) and holds_stream(block[-1]) for block in last)
+
+    def _settle(self) -> BaseException | None:
+        """Deal the chunk, and the exception after it. Return the exception if it consumes no element."""
+        assert self._session is not None
+        chunk, error, self._chunk, self._raised = self._chunk, self._raised, [], None
+        first, self._given = self._given, self._given + len(chunk)
+        for lane, waiting in self._waiting.items():
+            begin = max(first, self._first[lane])
+            if part := chunk[begin - first + (lane - begin) % self._of :: self._of]:
+                if waiting and isinstance(waiting[-1], list):
+                    waiting[-1].extend(part)
+                else:
+                    waiting.append(part)
+        if error is None:
+            self._has_ended = len(chunk) < self._wanted
+            return None
+        self._session.fail(error)
+        if self._session.passes_over(error):
+            return None
+        if not isinstance(error, Exception) or not consumes_element(error):
+            return error
+        lane = self._given % self._of
+        if lane in self._waiting and self._given >= self._first[lane]:
+            self._waiting[lane].append(with_text_traceback(error))
+        self._given += 1
+        return None
+
+    def _let_go(self) -> None:
+        """Give each lane that is too far behind a source of its own."""
+        for lane, waiting in list(self._waiting.items()):
+            if len(self._waiting) > 1 and sum(len(b) for b in waiting if isinstance(b, list)) > self._whole.buffer_size:
+                cell = self._cells[lane]
+                cell.snapshot, cell.before = self.known(cell.next_number())
+                cell.source = SharedSource(self._whole, self._at, self._pipe, self._of)
+                cell.source.add(lane, cell)
+                self.leave(lane)
+
+    def _least(self) -> int:
+        return min((cell.number() for cell in self._cells.values()), default=0)
+
+    def known(self, number: int) -> tuple[Table | None, int]:
+        """Return the last snapshot from before an element, and the number of elements before it."""
+        with self._lock:
+            position, since = self._marks.after(number)
+            is_settled = not (self._has_ended or self._chunk or self._raised)  # at its end a session has no position
+            if self._session is not None and is_settled and number - since < self._given <= number:
+                position, since = self._session.table(), number - self._given
+                if not is_trial():  # other lanes then save the same object
+                    self._marks.mark(self._given, position, self._least())
+            return position, number - since
+
+    def leave(self, lane: int) -> None:
+        """Deal no more elements to a lane. Close the source with the last one."""
+        with self._lock:
+            self._cells.pop(lane, None)
+            for block in self._waiting.pop(lane, ()):
+                StreamWrapper.close_streams(block)
+            if not self._cells and self._session is not None:
+                self._whole.left.update(self._session.errors())
+                self._has_ended = True
+                self._session.close()
+
+
+class SharedCell(Cell):
+    """A snapshot of the shared source, the number of elements before it, and the number that the lane has taken."""
+
+    def __init__(self) -> None:
+        self.snapshot: Table | None = None  # None: the start
+        self.before = 0
+        self.before_block = 0  # elements that the lane had taken before the block at hand
+        self.counted: Counted[Any] = Counted()
+        self.block: list[Any] = []
+        self.source: SharedSource | None = None
+        self._of, self._lane = 1, 0
+
+    @property
+    def taken(self) -> int:
+        """The number of elements that the lane has taken."""
+        return self.before_block + self.counted.taken
+
+    def number(self) -> int:
+        """Return the number of the next element that the lane takes."""
+        return self._lane + self.taken * self._of
+
+    def next_number(self) -> int:
+        """Return the number of the first element that the source has to deal to the lane."""
+        return self._lane + (self.before_block + len(self.block)) * self._of
+
+    def skip_one(self) -> None:
+        """Count an element that could not be made."""
+        self.before_block, self.counted, self.block = self.taken + 1, Counted(), []
+
+    def elements(self, at: Opening, pipe: structure.Pipe, of: int, lane: int) -> Iterator[Any]:
+        """Return the elements of a lane from its position on."""
+        self._of, self._lane = of, lane
+        if self.source is None:
+            self.source = at.run.shared.join(at, pipe, of, lane, self)
+        return chain.from_iterable(self._blocks())
+
+    def _blocks(self) -> Iterator[Iterator[Any]]:
+        yield self.counted.elements
+        while self.source is not None and self.source.hand_block(self._lane, self):
+            yield self.counted.elements
+
+    def done(self) -> int:
+        return self.number() - self._of + 1 if self.taken else 0
+
+    def save(self) -> list[Any]:
+        if self.source is not None and self.source.has_begun:
+            return [*self.source.known(self.number()), self.taken]
+        return [self.snapshot, self.before, self.taken]
+
+    def load(self, saved: Any) -> None:
+        if type(saved) is not list or len(saved) != 3:
+            raise StateError(f"expected [position, count, count], found {saved!r:.80}")
+        self.snapshot, self.before, self.before_block = table(saved[0]), count(saved[1]), count(saved[2])
+
+    def close(self) -> None:
+        StreamWrapper.close_streams(self.block[self.counted.taken :])
+        source, self.source = self.source, None
+        if source is not None:
+            source.leave(self._lane)
