@@ -104,6 +104,11 @@ class Cell:
         """Whether the stage meets the error that has ended it again when it is restarted."""
         return False
 
+    @property
+    def is_replayed(self) -> bool:
+        """Whether the position, or one within it, is that of a plain class, which a resume runs again."""
+        return False
+
     def saved_errors(self) -> list[int] | None:
         """Return the counts of the errors that the stage has tolerated, or None if its policy tolerates none."""
         return None if self.faults is None else self.faults.save()

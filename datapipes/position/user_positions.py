@@ -51,6 +51,10 @@ class ReplayCell(CountCell):
         self._watched: list[tuple[structure.Pipe, dict[str, Any]]] = []  # the running copies with their plain values
 
     @property
+    def is_replayed(self) -> bool:
+        return True
+
+    @property
     def runs_anew(self) -> bool:
         """Whether the next ``start`` runs the class from its beginning."""
         return not self._watched or self.failed

@@ -27,6 +27,7 @@ from weakref import WeakKeyDictionary
 from datapipes.description import structure
 from datapipes.description.printing import stage as printed
 from datapipes.description.structure import Pipe
+from datapipes.iter import Lanes
 from datapipes.position.error_notes import FUNCTIONS
 from datapipes.position.on_error import LeftOut
 from datapipes.position.user_classes import is_replayed
@@ -146,6 +147,8 @@ class Watched:
         if any(is_replayed(stage) for stage in stages):
             self._always = frozenset(place for place, _ in self._left_out)
         for stage in stages:
+            if isinstance(stage, Lanes):
+                stage.graphs = {lane: self.over(each) for lane, each in stage.graphs.items()}
             if structure.is_native(stage):
                 for name in FUNCTIONS:
                     if callable(fn := vars(stage).get(name)):

@@ -1,8 +1,8 @@
 """Cut a graph into the part that runs in the workers and the part that stays in the main process.
 
 These are pure functions: no pipe is changed. A stage whose ``is_replicable()`` returns False stays in the main process,
-and so do all stages below it. The rest runs in the workers, as one graph with one end. The dispatcher runs a part of
-that graph for all workers.
+and so do all stages below it, and all stages below ``lanes``. The rest runs in the workers, as one graph with one end.
+The dispatcher runs a part of that graph for all workers.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable
 from datapipes.description import structure
 from datapipes.description.structure import Pipe
 from datapipes.errors import GraphError
-from datapipes.iter import ShardingRoundRobinDispatcher
+from datapipes.iter import Lanes, ShardingRoundRobinDispatcher
 from datapipes.position.user_classes import is_replicable
 
 
@@ -22,7 +22,8 @@ def replicable_end(graph: Pipe) -> Pipe | None:
     stages = structure.walk(graph)
     for stage in stages:
         above = structure.parents(stage) if in_main else ()
-        if not is_replicable(stage) or any(id(parent) in in_main for parent in above):
+        reads_lanes = any(isinstance(parent, Lanes) for parent in structure.parents(stage))
+        if reads_lanes or not is_replicable(stage) or any(id(parent) in in_main for parent in above):
             in_main.add(id(stage))
     if id(graph) not in in_main:
         return graph

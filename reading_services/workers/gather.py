@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from itertools import chain, islice, takewhile
 from operator import length_hint
 from typing import Any, TypeVar
@@ -22,6 +23,7 @@ from datapipes.description import structure
 from datapipes.description.pipe import IterDataPipe, RemoteGraph, operator
 from datapipes.description.structure import Pipe
 from datapipes.errors import StateError, consumes_element
+from datapipes.iter.placement.lanes import LaneEnd, Lanes, lanes_position
 from datapipes.messages.interrupts import CtrlCWaits
 from datapipes.messages.warnings import warn
 from datapipes.position.cells import Cell, Completion, Table, count, error_counts, fields, table, together
@@ -58,13 +60,17 @@ class Gathered(RemoteGraph[T_co]):
         self.pool = pool
         self.in_order = in_order
         self.start: EpochStart | None = None
+        if isinstance(graph, Lanes):  # a position is the same in the main process
+            self.__dict__["_place"] = vars(graph).get("_place")
 
     def _open(self, at: Opening) -> Iterator[T_co]:
-        return self._elements(at.cell(lambda: self._turns(at.run.errors)), at.run)
+        return self._elements(at.cell(lambda: self._turns(at.run.errors, at.place)), at.run)
 
-    def _turns(self, errors: ErrorCounts) -> RoundRobinCell:
+    def _turns(self, errors: ErrorCounts, place: int) -> RoundRobinCell:
         suspicions = {} if self._allowed.restarts else self.pool.suspicions
         deaths = Deaths(self._allowed, ErrorCounts(errors), suspicions)
+        if isinstance(self.graph, Lanes):
+            return LaneRoundsCell(self.pool, errors, deaths, self.graph.lanes_here(), place)
         return RoundRobinCell(self.pool, errors, deaths)
 
     def _elements(self, turns: RoundRobinCell, run: Run) -> Iterator[T_co]:
@@ -166,7 +172,10 @@ class RoundRobinCell(Cell):
         dealing = None if self._pool.alone else self._deaths.watch(None, 0)
         saves = self._pool.saves or self._deaths.allowed.restarts > 0
         order = Order(run.alone(), share.above, share.since, start, seed, watch=watch, dealing=dealing, saves=saves)
-        return order if number in self.waiting else None
+        return order if self._has_more(number) else None
+
+    def _has_more(self, number: int) -> bool:
+        return number in self.waiting
 
     def survive(self, end: WorkerEnd) -> set[int]:
         """Note the end of a worker. Return the workers to open again. Raise its error if no more deaths are allowed."""
@@ -326,15 +335,200 @@ class RoundRobinCell(Cell):
         self._pool.stop()
 
 
+class LaneRoundsCell(RoundRobinCell):
+    """Cell of the round robin over lanes: the next lane, and the position of each. It is that of ``lanes`` itself.
+
+    Each worker gives its lanes' elements in turn, with a ``LaneEnd`` where a lane has ended. So the next element of a
+    worker is that of the first of its lanes in the turn.
+    """
+
+    def __init__(self, pool: Pool, errors: ErrorCounts, deaths: Deaths, lanes: range, place: int) -> None:
+        super().__init__(pool, errors, deaths)
+        self.waiting = deque(lanes)  # lanes that have more elements, the next one first
+        self._worker = {lane: i % pool.count for i, lane in enumerate(lanes)}
+        self._place = place
+        self._since = dict.fromkeys(lanes, 0)  # elements of each lane that were handed on after its worker's table
+        self._further: list[deque[Any]] = [deque() for _ in range(pool.count)]  # an end, elements, an end, elements ...
+
+    def _workers(self) -> list[int]:
+        """Return the workers that have more elements, the next one first."""
+        return list(dict.fromkeys(map(self._worker.__getitem__, self.waiting)))
+
+    def order(self, number: int, run: Run, start: EpochStart | None) -> Order | None:
+        order = super().order(number, run, start)
+        self._further[number].clear()
+        return order
+
+    def _has_more(self, number: int) -> bool:
+        return number in self._workers()
+
+    def lacking(self, in_order: bool) -> list[int]:
+        workers = self._workers()
+        lacking = [number for number in workers if self._shares[number].frame is None]
+        if in_order:
+            return workers[:1] if workers[:1] == lacking[:1] else []
+        return lacking if len(lacking) == len(workers) else []
+
+    def take(self, number: int, frame: Items) -> None:
+        super().take(number, frame)
+        share = self._shares[number]
+        items = list(share.left)
+        parts: deque[Any] = deque([items])
+        if LaneEnd in set(map(type, items)):
+            parts = deque([[]])
+            for item in items:
+                if type(item) is LaneEnd:
+                    parts.extend((item, []))
+                else:
+                    parts[-1].append(item)
+        share.left, self._further[number] = iter(parts.popleft()), parts
+
+    def take_ready(self) -> None:
+        for number in self._workers():
+            share = self._shares[number]
+            if share.frame is None:
+                frame = self._pool.ready_items(number, share.errors)
+                if frame is None:
+                    return
+                self.take(number, frame)
+
+    def ended(self, number: int) -> None:
+        if number in self._workers():
+            raise StateError(f"worker {number} has ended, and has not reported the end of its lanes")
+
+    def failed(self, number: int, frame: Failed, consumed: bool) -> None:
+        while self._worker[self.waiting[0]] != number:
+            self.waiting.rotate(-1)
+        self._pass_on({self.waiting[0]: int(consumed)})
+        self._know(number, None if type(frame.above) is str else frame.above)
+        self.waiting.rotate(-int(consumed))
+
+    def _pass_on(self, given: dict[int, int]) -> None:
+        """Note the number of elements of each lane that were handed on."""
+        for lane, number in given.items():
+            self._since[lane] += number
+            self._shares[self._worker[lane]].pass_on(number, None)
+
+    def _know(self, number: int, above: Any) -> None:
+        """Note a worker's table after the elements that were handed on, unless it is None."""
+        if above is not None:
+            self._shares[number].pass_on(0, above)
+            self._since.update({lane: 0 for lane, worker in self._worker.items() if worker == number})
+
+    def block(self, in_order: bool) -> Iterator[Any]:
+        there = [length_hint(share.left) for share in self._shares]
+        first = next(filter(there.__getitem__, self._workers()), None)
+        if first is not None and not in_order:  # the lanes of one worker
+            self.waiting = deque(sorted(self.waiting, key=lambda lane: self._worker[lane] != first))
+        members = [lane for lane in self.waiting if in_order or self._worker[lane] == first]
+        of = Counter(map(self._worker.__getitem__, members))
+        rounds = min((there[number] // lanes for number, lanes in of.items()), default=0)
+        if rounds:
+            taken = {number: islice(self._shares[number].left, rounds * lanes) for number, lanes in of.items()}
+            lanes_of = {number: iter(_dealt(taken[number], lanes)) for number, lanes in of.items()}
+            parts = [next(lanes_of[number]) for number in map(self._worker.__getitem__, members)]
+            elements = list(chain.from_iterable(zip(*parts, strict=True)))
+        else:
+            members = list(takewhile(partial(_takes_one, there, self._worker), members))
+            elements = [next(self._shares[self._worker[lane]].left) for lane in members]
+        self._members, self._length, self._block = members, len(elements), iter(elements)
+        return self._block
+
+    def _after(self, handed_on: int) -> tuple[deque[int], dict[int, int]]:
+        """Return the turn after some elements of the block, and how many of these are each lane's."""
+        turn, members = deque(self.waiting), self._members
+        if not handed_on:
+            return turn, {}
+        rounds, more = divmod(handed_on, len(members))
+        turn.rotate(-(more or len(members)))
+        return turn, {lane: rounds + (i < more) for i, lane in enumerate(members)}
+
+    def commit(self) -> list[tuple[int, Items]]:
+        self._leave(self._length)
+        done = []
+        for number, (share, further) in enumerate(zip(self._shares, self._further, strict=True)):
+            while further and not length_hint(share.left):
+                self.waiting.remove(further.popleft().lane)
+                share.pass_on(1, None)  # a worker that goes on makes the end again
+                share.left = iter(further.popleft())
+            if share.frame is not None and not length_hint(share.left):
+                self._know(number, share.frame.above)
+                done.append((number, share.frame))
+                share.frame = None
+        if not self.waiting:
+            self._deaths.forget()
+        return done
+
+    def leave_block(self) -> None:
+        self._leave(self._length - length_hint(self._block))
+
+    def _leave(self, handed_on: int) -> None:
+        self.waiting, given = self._after(handed_on)
+        self._pass_on(given)
+        self._members, self._length, self._block = [], 0, iter(())
+
+    def save(self) -> dict[str, Any]:
+        turn, given = self._after(self._length - length_hint(self._block))
+        cells = []
+        for share in self._shares:
+            share.above = unpacked(share.above)
+            cells.append({"lanes": {}} if share.above is None else share.above[self._place])
+        lanes = {}
+        for lane in turn:
+            known, since = cells[self._worker[lane]]["lanes"].get(lane, [None, 0])
+            lanes[lane] = [known, since + self._since[lane] + given.get(lane, 0)]
+        errors: Counter[str] = Counter()
+        for number, share in enumerate(self._shares):  # those that the positions of the lanes do not have
+            errors.update(cells[number].get("errors", {}) if number in self._workers() else share.errors)
+        return {"turn": list(turn), "lanes": lanes} | ({"errors": dict(errors)} if errors else {})
+
+    def load(self, saved: Any) -> None:
+        turn, positions, errors = lanes_position(saved)
+        if not set(turn) <= set(self.waiting):
+            raise StateError(f"turn: expected some of the lanes {list(self.waiting)}, found {turn!r:.80}")
+        self.waiting, self._pool.saves = deque(turn), True
+        self._deaths.suspicions = {}  # elements of this iteration are counted from here
+        for number, share in enumerate(self._shares):
+            own = [lane for lane in turn if self._worker[lane] == number]
+            cell: dict[str, Any] = {"turn": own, "lanes": {lane: list(positions[lane]) for lane in own}}
+            if errors and number == next(iter(self._workers()), 0):
+                cell["errors"] = share.errors = dict(errors)
+            share.above = {self._place: cell}
+        self._errors.add(self._tolerated())
+
+    def close(self) -> None:
+        super().close()
+        for further in self._further:
+            further.clear()
+
+
+def _dealt(elements: Iterator[Any], lanes: int) -> list[Any]:
+    """Return the elements of each lane of a worker, in the order of the turn."""
+    if lanes == 1:
+        return [elements]
+    taken = list(elements)
+    return [taken[i::lanes] for i in range(lanes)]
+
+
+def _takes_one(there: list[int], worker: dict[int, int], lane: int) -> bool:
+    """Return whether an element of a lane's worker is there. It counts as taken then."""
+    there[worker[lane]] -= 1
+    return there[worker[lane]] >= 0
+
+
 def refuse_other_workers(error: BaseException, graph: Pipe, saved: Table) -> None:
     """Raise StateError if a state does not fit because it was saved with another number of workers."""
     by = next((len(cell["workers"]) for cell in saved.values() if _is_of_workers(cell)), 0)
-    here = next((stage.pool.count for stage in structure.walk(graph) if isinstance(stage, Gathered)), 0)
+    gathered = next((stage for stage in structure.walk(graph) if isinstance(stage, Gathered)), None)
+    if gathered is not None and isinstance(gathered.graph, Lanes):
+        return
+    here = 0 if gathered is None else gathered.pool.count
     if by != here and isinstance(error, StateError):
         raise StateError(
             f"workers: the state was saved {_with(by)}, and this loader runs {_with(here)}. Run it {_with(by)}, or "
             "begin the saved epoch again: dl.load_state_dict(scatter(gather(state), begin_epoch_again=True)), with "
-            "`from loader2 import gather, scatter`"
+            "`from loader2 import gather, scatter`. With .lanes(n) at the end of the part that runs in workers, states "
+            "are for any number of workers"
         ) from None
 
 

@@ -26,7 +26,6 @@ from datapipes.position.cells import Table
 from datapipes.position.plan import Plan
 from datapipes.position.seeds import Run
 from datapipes.position.session import Session
-from datapipes.position.user_positions import ReplayCell
 
 PLACE: Final = -1
 """Key of the generators in a worker's table. No stage has this place."""
@@ -76,7 +75,7 @@ class Generators:
         If a cell replaces the table of the stages above it by an earlier one, that table has the generators.
         """
         cells = session.cells.values()
-        if self.drawn() and any(isinstance(cell, ReplayCell) for cell in cells):
+        if self.drawn() and any(cell.is_replayed for cell in cells):
             return None
         table = session.table()
         carries = any(cell.carries and cell.carried() is not None for cell in cells)

@@ -13,12 +13,13 @@ from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, TypeVar, dataclass_transform
 
-from datapipes.description import structure
 from datapipes.description.parameters import described, with_shared
+from datapipes.description.printing import stage as printed
 from datapipes.description.structure import Pipe
-from datapipes.errors import BadArgument, BadArgumentType, GraphError
+from datapipes.errors import BadArgument, BadArgumentType
 from datapipes.iter import Lanes
 from datapipes.messages.interrupts import CtrlCWaits
+from datapipes.messages.warnings import warn
 from datapipes.operator_support.checks import misspelt, whole_number
 from reading_services.interface.service import EpochFn, InitFn, Level, ReadingServiceInterface, ResetFn
 from reading_services.workers.cut import replicable_end, with_end_replaced
@@ -140,11 +141,11 @@ class OnWorkers(WorkerOptions, ReadingServiceInterface):
                 raise BadArgumentType(f"{call}({name}={function!r:.80}): a function, or None")
 
     def check(self, datapipe: Pipe) -> None:
-        if any(isinstance(stage, Lanes) for stage in structure.walk(datapipe)):
-            raise GraphError("workers do not run lanes() yet: leave lanes() or the reading service out")
         end = replicable_end(datapipe)
         if end is not None:
             needs_many_readers(end, self.num_workers)
+        if isinstance(end, Lanes) and end.n < self.num_workers:
+            warn(f"{printed(end)} has fewer lanes than there are workers: {self.num_workers - end.n} get none")
 
     def planned(self, datapipe: Pipe) -> Pipe:
         end = replicable_end(datapipe) if self.num_workers else None

@@ -17,6 +17,7 @@ import pickle
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import islice, takewhile
 from time import perf_counter
 from typing import Any, TypeAlias
@@ -24,6 +25,7 @@ from typing import Any, TypeAlias
 from datapipes.description import passes, structure
 from datapipes.description.structure import Pipe
 from datapipes.errors import ProtocolError, UnsavableElement, consumes_element
+from datapipes.iter import Lanes
 from datapipes.messages.switches import current_switches
 from datapipes.position.cells import SnapshotTooLarge, Table, at_most
 from datapipes.position.completion import StreamCompletion
@@ -85,9 +87,14 @@ class Order:
 def worker_graph(graph: Pipe, info: WorkerInfo, init_fn: Callable[[Any, WorkerInfo], Any] | None) -> Pipe:
     """Return a worker's own copy of a graph, sharded and then changed by ``init_fn``.
 
-    Stages that read dispatched elements are not sharded: the dispatcher has sharded these elements.
+    Stages that read dispatched elements are not sharded: the dispatcher has sharded these elements. Lanes shard the
+    stages above by themselves, and ``init_fn`` is called with the graph of each lane that runs in the worker.
     """
     graph = structure.unfold(graph)
+    if isinstance(graph, Lanes):
+        graph.tells_ends = True
+        shard(graph, info.num_workers, info.worker_id, SHARDING_PRIORITIES.MULTIPROCESSING)
+        return graph if init_fn is None else graph.changed(partial(_lane_changed, init_fn, graph.n))
     stages = structure.walk(graph)
     dealt = {id(stage) for stage in stages if getattr(type(stage), "is_dealt", False)}
     for stage in stages:
@@ -96,6 +103,10 @@ def worker_graph(graph: Pipe, info: WorkerInfo, init_fn: Callable[[Any, WorkerIn
         elif is_sharding(stage):
             shard(stage, info.num_workers, info.worker_id, SHARDING_PRIORITIES.MULTIPROCESSING)
     return graph if init_fn is None else graph_from(init_fn, init_fn(graph, info))
+
+
+def _lane_changed(change: Callable[[Pipe, WorkerInfo], Any], n: int, graph: Pipe, lane: int) -> Pipe:
+    return graph_from(change, change(graph, WorkerInfo(n, lane)))
 
 
 class WorkerEpochs:
@@ -115,16 +126,24 @@ class WorkerEpochs:
         """Return the graph for an order, after the changes that a new epoch makes to it."""
         start = order.start
         if start is not None and start.number != self._number:
-            graph, reset = self._graph, start.reset
-            if reset is not None:
-                reset = pickle.loads(reset) if type(reset) is bytes else reset
-                graph = graph_from(reset, reset(graph))
-            if self._reset_fn is not None:
-                seeds = start.seeds.spawn(self._info.worker_id)
-                graph = graph_from(self._reset_fn, self._reset_fn(graph, self._info, seeds))
+            graph = self._graph
+            if start.reset is not None or self._reset_fn is not None:
+                reset = pickle.loads(start.reset) if type(start.reset) is bytes else start.reset
+                change = partial(self._changed, reset, start.seeds)
+                if isinstance(graph, Lanes):
+                    graph = graph.changed(partial(_lane_changed, change, graph.n))
+                else:
+                    graph = change(graph, self._info)
             passes.settle(graph, order.run.number)
             self._graph, self._number = graph, start.number
         return self._graph
+
+    def _changed(self, reset: Any, seeds: Any, graph: Pipe, info: WorkerInfo) -> Pipe:
+        if reset is not None:
+            graph = graph_from(reset, reset(graph))
+        if self._reset_fn is not None:
+            graph = graph_from(self._reset_fn, self._reset_fn(graph, info, seeds.spawn(info.worker_id)))
+        return graph
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from functools import partial
 
 from datapipes.graph import Pipe
 from datapipes.iter import Concater
+from datapipes.sharding.sharding import SHARDING_PRIORITIES
 from tests.specimens.elements import add_ten, is_even, is_something, up_to
 from tests.specimens.specimen import Specimen, Tap, folder, numbers, paths, unseekable
 from tests.specimens.users import Counting, Doubled, EveryNth, Passed, Resumable, Summed
@@ -90,7 +91,7 @@ def class_that_shards(tap: Tap) -> Pipe:
 
 def as_shard(tap: Tap) -> Pipe:
     pipe = tap(numbers(9)).sharding_filter().batch(2).lanes(4)
-    pipe.apply_sharding(2, 1)
+    pipe.apply_sharding(2, 1, SHARDING_PRIORITIES.DISTRIBUTED)
     return pipe
 
 

@@ -9,17 +9,19 @@ from __future__ import annotations
 
 import sys
 from collections import Counter, deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import KW_ONLY, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from itertools import cycle, islice
 from types import FrameType
 from typing import Any, ClassVar, TypeVar
+from weakref import WeakSet
 
 from datapipes.description import structure
 from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.description.printing import stage as printed
 from datapipes.errors import GraphError, StateError, consumes_element
+from datapipes.graph.settings import apply_sharding
 from datapipes.iter.placement.shard import ShardingRoundRobinDispatcher
 from datapipes.iter.placement.shared_source import SharedSources
 from datapipes.messages.interrupts import CtrlCWaits
@@ -65,6 +67,8 @@ class Lanes(IterDataPipe[T_co]):
 
     def __post_init__(self) -> None:
         self.groups: ShardGroups = {}
+        self.tells_ends = False  # whether a LaneEnd follows the last element of a lane, for the main process
+        self.graphs: dict[int, structure.Pipe] = {}  # of lanes, where functions of the user have changed them
         self._opened_in: Run | None = None  # the run whose lanes the length is of, set only in a copy
         needs_count(self, "n", 1, f"expected at least one lane, got {self.n}")
         needs_count(self, "buffer_size", 0, f"expected no negative number of elements, got {self.buffer_size}")
@@ -89,6 +93,7 @@ class Lanes(IterDataPipe[T_co]):
                 f"{printed(self)} has no sharding_filter() above it, so each lane would give all elements: put "
                 ".sharding_filter() below the shuffle, before the expensive stages"
             )
+        apply_sharding(structure.unfold(self.source_datapipe), self.n, 0, SHARDING_PRIORITIES.MULTIPROCESSING)
 
     def apply_sharding(
         self,
@@ -116,11 +121,19 @@ class Lanes(IterDataPipe[T_co]):
         return lanes
 
     def lane(self, number: int) -> structure.Pipe:
-        """Return a copy of the graph above with the shard of a lane."""
+        """Return the graph of a lane: a copy of the graph above with the lane's shard, unless it was changed since."""
+        if number in self.graphs:
+            return self.graphs[number]
         graph = structure.unfold(self.source_datapipe)
         for stage in filter(is_sharding, structure.walk(graph)):
             shard(stage, self.n, number, SHARDING_PRIORITIES.MULTIPROCESSING)
         return graph
+
+    def changed(self, change: Callable[[structure.Pipe, int], structure.Pipe]) -> Lanes[T_co]:
+        """Return a copy of this stage with the results of ``change(graph, lane)`` for the lanes that run here."""
+        new: Lanes[T_co] = structure.with_parents(self, lambda parent: parent)
+        new.graphs = {number: change(self.lane(number), number) for number in self.lanes_here()}
+        return new
 
     def _reads(self) -> tuple[()]:
         return ()
@@ -128,10 +141,30 @@ class Lanes(IterDataPipe[T_co]):
     def _open(self, at: Opening) -> Iterator[T_co]:
         cell = at.cell(LanesCell)
         cell.begin(at, self)
-        return cell.elements()
+        return cell.elements(self.tells_ends)
 
     def __len__(self) -> int:
         return sum(length_of(self.lane(number)) for number in self.lanes_here(self._opened_in))
+
+
+@dataclass(frozen=True, slots=True)
+class LaneEnd:
+    """An item in the stream of a worker, in the place where a lane has no more elements."""
+
+    lane: int
+
+
+def lanes_position(saved: Any) -> tuple[list[int], dict[int, tuple[Table | None, int]], Counter[str]]:
+    """Return the turn, the positions and the errors of a saved cell. Raise StateError if it is none."""
+    saved, errors = without_errors(saved)
+    turn, lanes = fields(saved, "turn", "lanes")
+    if type(turn) is not list or type(lanes) is not dict or sorted(map(str, lanes)) != sorted(map(str, turn)):
+        raise StateError(f"turn: expected the numbers of lanes with a position, found {turn!r:.80}")
+    for entry in lanes.values():
+        if type(entry) is not list or len(entry) != 2:
+            raise StateError(f"lanes: expected [position, count], found {entry!r:.80}")
+    positions = {count(lane, "turn"): (table(known), count(since, "lanes")) for lane, (known, since) in lanes.items()}
+    return turn, positions, errors
 
 
 class LanesCell(Cell):
@@ -151,6 +184,7 @@ class LanesCell(Cell):
     def begin(self, at: Opening, pipe: Lanes[Any]) -> None:
         """Open a session for each lane that has more elements, if there is none."""
         here = pipe.lanes_here(at.run)
+        _open.add(self)
         if self._turn is None or not self.n:
             pipe.check()
             self.n = pipe.n
@@ -169,13 +203,14 @@ class LanesCell(Cell):
                 if known is not None:
                     session.iterator()  # open it now, so that a state that does not fit raises when it is loaded
 
-    def elements(self) -> Iterator[Any]:
+    def elements(self, tells_ends: bool) -> Iterator[Any]:
         """Yield the elements that follow, one of each lane in turn."""
         self._settle()
         while turn := self._turn:
             iterators = [self._sessions[lane].iterator() for lane in turn]
-            for lane in list(self._left):
-                self._catch_up(lane)
+            if self._left:  # all lanes have joined the sources that they share
+                self._catch_up(next(iter(self._left)))
+                continue
             counted = self._counted = Counted(map(next, cycle(iterators)))
             try:
                 try:
@@ -193,13 +228,16 @@ class LanesCell(Cell):
                 if self._counted is counted:  # a second Ctrl-C came before `_failed` had begun
                     self._failed()
                 raise
-            self._end_lane()
+            lane = self._end_lane()
+            if tells_ends:
+                yield LaneEnd(lane)
 
     def _settle(self) -> None:
         """Add the elements that were handed on to the turns."""
+        taken, fresh = self._counted.taken, Counted[Any]()
         if self._turn:
-            counted, self._counted = self._counted, Counted()
-            self._turn.rotate(-counted.taken)
+            self._counted = fresh  # no signal can arrive before the turns have changed
+            self._turn.rotate(-taken)
 
     def _failed(self) -> bool:
         """Note the exception of the next lane that is being handled. Return whether it is not raised."""
@@ -210,13 +248,14 @@ class LanesCell(Cell):
             self._turn.rotate(-stands_for)
             return passes_over
 
-    def _end_lane(self) -> None:
+    def _end_lane(self) -> int:
         with CtrlCWaits():
             self._settle()
             assert self._turn
-            session = self._sessions.pop(self._turn.popleft())
+            session = self._sessions.pop(lane := self._turn.popleft())
             self._errors.update(session.errors())
             session.close()
+        return lane
 
     def _catch_up(self, lane: int) -> None:
         """Make the elements of a lane again that were handed on after its table, and drop them."""
@@ -237,10 +276,16 @@ class LanesCell(Cell):
                 raise StateError(f"{self.label}: {self._since[lane]} elements were given before in lane {lane}")
         del self._left[lane]
 
+    def _inner_cells(self) -> Iterator[Cell]:
+        return (cell for session in self._sessions.values() for cell in session.cells.values())
+
     @property
     def raises_again(self) -> bool:
-        cells = (cell for session in self._sessions.values() for cell in session.cells.values())
-        return any(cell.raises_again for cell in cells)
+        return any(cell.raises_again for cell in self._inner_cells())
+
+    @property
+    def is_replayed(self) -> bool:
+        return any(cell.is_replayed for cell in self._inner_cells())
 
     def lane_at_work(self) -> int:
         """Return the lane whose element is being made."""
@@ -261,18 +306,15 @@ class LanesCell(Cell):
         return {**saved, "errors": dict(errors)} if errors else saved
 
     def load(self, saved: Any) -> None:
-        saved, self._errors = without_errors(saved)
-        turn, lanes = fields(saved, "turn", "lanes")
-        if type(turn) is not list or type(lanes) is not dict or sorted(map(str, lanes)) != sorted(map(str, turn)):
-            raise StateError(f"turn: expected the numbers of lanes with a position, found {turn!r:.80}")
-        self._turn = deque(count(lane, "turn") for lane in turn)
-        for lane, entry in lanes.items():
-            if type(entry) is not list or len(entry) != 2:
-                raise StateError(f"lanes: expected [position, count], found {entry!r:.80}")
-            self._known[lane], self._since[lane] = table(entry[0]), count(entry[1], "lanes")
-        self._left = {lane: since for lane, since in self._since.items() if since}
+        turn, positions, self._errors = lanes_position(saved)
+        self._turn = deque(turn)
+        for lane, (known, since) in positions.items():
+            self._known[lane], self._since[lane] = known, since
+            if since:
+                self._left[lane] = since
 
     def close(self) -> None:
+        _open.discard(self)
         self._settle()
         with ExitStack() as closing:
             for session in self._sessions.values():
@@ -294,7 +336,7 @@ def _fail(session: Session) -> tuple[int, bool]:
 
 def lane_here() -> tuple[int, int] | None:
     """Return (number of lanes, lane) for code that runs in a lane in this thread, or None for any other code."""
-    frame: FrameType | None = sys._getframe(1)
+    frame: FrameType | None = sys._getframe(1) if _open else None
     while frame is not None:
         if frame.f_code in _AT_WORK:
             cell: LanesCell = frame.f_locals["self"]
@@ -302,5 +344,8 @@ def lane_here() -> tuple[int, int] | None:
         frame = frame.f_back
     return None
 
+
+_open: WeakSet[LanesCell] = WeakSet()
+"""The cells with open lanes. Without any, no frame has to be looked at."""
 
 _AT_WORK = (LanesCell.elements.__code__, LanesCell._catch_up.__code__)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import threading
 from collections import Counter, deque
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from time import perf_counter
 from typing import Any, Final
@@ -63,22 +63,56 @@ class SharedSources:
             return source
 
 
+@dataclass(slots=True)
+class _Reader:
+    """The source's record of one lane."""
+
+    cell: SharedCell
+    first: int
+    """The number of the first element that the lane needs."""
+    waiting: deque[list[Any] | Exception] = field(default_factory=deque)
+    """Blocks for the lane, and exceptions in place of elements."""
+
+    def behind(self) -> int:
+        """Return how many elements wait."""
+        return sum(len(block) for block in self.waiting if isinstance(block, list))
+
+
+class _BlockSize:
+    """The size of the next block, by the time that the last one took."""
+
+    def __init__(self, of: int) -> None:
+        self._of = of
+        self._most = max(_MOST_ROUNDS, _MOST_ELEMENTS // of)
+        self._rounds = 0  # 0: one element
+
+    def wanted(self, given: int) -> int:
+        """Return how many elements to read after ``given`` ones. A block ends with a round."""
+        return self._of * self._rounds - given % self._of if self._rounds else 1
+
+    def adapt(self, seconds: float, holds_streams: bool) -> None:
+        """Note the time that a block took, and whether its elements hold streams."""
+        if holds_streams:
+            self._rounds = 0
+        elif seconds < _QUICK:
+            self._rounds = min(2 * self._rounds, self._most) if self._rounds else 1
+        elif seconds > 2 * _QUICK:
+            self._rounds //= 2
+
+
 class SharedSource:
     """One opening of a stream that is dealt to lanes."""
 
     def __init__(self, whole: SharedSources, at: Opening, pipe: structure.Pipe, of: int) -> None:
         self._whole, self._at, self._pipe, self._of = whole, at, pipe, of
-        self._cells: dict[int, SharedCell] = {}
-        self._first: dict[int, int] = {}  # the number of the first element that each lane needs
-        self._waiting: dict[int, deque[list[Any] | Exception]] = {}
+        self._readers: dict[int, _Reader] = {}
         self._session: Session | None = None
         self._given = 0  # elements that were dealt
         self._chunk: list[Any] = []  # elements that were read and not dealt yet
         self._wanted = 0
         self._raised: BaseException | None = None  # after the chunk
         self._has_ended = False
-        self._most_rounds = max(_MOST_ROUNDS, _MOST_ELEMENTS // of)
-        self._rounds = 0  # in a block; 0: one element
+        self._size = _BlockSize(of)
         self._marks: PositionHistory[Table | None] = PositionHistory()
         self._lock = threading.RLock()
         tell_of_forks(self)
@@ -91,24 +125,30 @@ class SharedSource:
         """Whether an element was asked for."""
         return self._session is not None
 
+    @property
+    def is_replayed(self) -> bool:
+        """Whether a plain class is above."""
+        return self._session is not None and any(cell.is_replayed for cell in self._session.cells.values())
+
     def add(self, lane: int, cell: SharedCell) -> None:
         """Deal elements to a lane as well, from the first one on that it needs."""
-        self._cells[lane], self._first[lane], self._waiting[lane] = cell, cell.next_number(), deque()
+        self._readers[lane] = _Reader(cell, cell.next_number())
 
     def _begin(self) -> None:
-        first = min(self._first.values())
-        starts = [(cell.before, cell.snapshot) for cell in self._cells.values() if cell.before <= first]
-        self._given, above = max(starts, key=lambda start: start[0], default=(0, None))
+        first = min(reader.first for reader in self._readers.values())
+        cells = [reader.cell for reader in self._readers.values()]
+        starts = [(cell.before, cell.snapshot) for cell in cells if cell.before <= first]
+        self._given, snapshot = max(starts, key=lambda start: start[0], default=(0, None))
         run = replace(self._at.run, hubs={}, errors=ErrorCounts(self._whole.errors))
-        self._session = self._at.session(self._pipe, run, above, is_rewritten=True)
-        self._marks.mark(self._given, above, 0)
+        self._session = self._at.session(self._pipe, run, snapshot, is_rewritten=True)
+        self._marks.mark(self._given, snapshot, 0)
 
     def hand_block(self, lane: int, cell: SharedCell) -> bool:
         """Give a lane's cell its next block. Raise the exception that comes next. Return False at the end."""
         with self._lock:
             if self._session is None:
                 self._begin()
-            while not (waiting := self._waiting[lane]):
+            while not (waiting := self._readers[lane].waiting):
                 if self._has_ended:
                     return False
                 self._read()
@@ -132,20 +172,14 @@ class SharedSource:
         assert session is not None
         started = perf_counter()
         if not self._chunk and self._raised is None:  # otherwise an interruption has left them
-            self._wanted = self._of * self._rounds - self._given % self._of if self._rounds else 1
+            self._wanted = self._size.wanted(self._given)
             try:
                 self._chunk.extend(islice(session.iterator(), self._wanted))
             except BaseException as raised:
                 self._raised = raised
         with CtrlCWaits():
-            error = self._settle()
+            error = self._settle(perf_counter() - started)
         took = perf_counter() - started
-        if self._holds_streams():
-            self._rounds = 0
-        elif took < _QUICK:
-            self._rounds = min(2 * self._rounds, self._most_rounds) if self._rounds else 1
-        elif took > 2 * _QUICK:
-            self._rounds //= 2
         self._marks.made(took, self._given, self._least(), None if self._has_ended else session.table)
         if error is not None:
             try:
@@ -154,17 +188,14 @@ class SharedSource:
                 del error
         self._let_go()
 
-    def _holds_streams(self) -> bool:
-        last = [waiting[-1] for waiting in self._waiting.values() if waiting]
-        return any(isinstance(block, list) and holds_stream(block[-1]) for block in last)
-
-    def _settle(self) -> BaseException | None:
+    def _settle(self, seconds: float) -> BaseException | None:
         """Deal the chunk, and the exception after it. Return the exception if it consumes no element."""
         assert self._session is not None
         chunk, error, self._chunk, self._raised = self._chunk, self._raised, [], None
+        self._size.adapt(seconds, bool(chunk) and holds_stream(chunk[-1]))
         first, self._given = self._given, self._given + len(chunk)
-        for lane, waiting in self._waiting.items():
-            begin = max(first, self._first[lane])
+        for lane, reader in self._readers.items():
+            begin, waiting = max(first, reader.first), reader.waiting
             if part := chunk[begin - first + (lane - begin) % self._of :: self._of]:
                 if waiting and isinstance(waiting[-1], list):
                     waiting[-1].extend(part)
@@ -178,24 +209,24 @@ class SharedSource:
             return None
         if not isinstance(error, Exception) or not consumes_element(error):
             return error
-        lane = self._given % self._of
-        if lane in self._waiting and self._given >= self._first[lane]:
-            self._waiting[lane].append(with_text_traceback(error))
+        owner = self._readers.get(self._given % self._of)
+        if owner is not None and self._given >= owner.first:
+            owner.waiting.append(with_text_traceback(error))
         self._given += 1
         return None
 
     def _let_go(self) -> None:
         """Give each lane that is too far behind a source of its own."""
-        for lane, waiting in list(self._waiting.items()):
-            if len(self._waiting) > 1 and sum(len(b) for b in waiting if isinstance(b, list)) > self._whole.buffer_size:
-                cell = self._cells[lane]
+        for lane, reader in list(self._readers.items()):
+            if len(self._readers) > 1 and reader.behind() > self._whole.buffer_size:
+                cell = reader.cell
                 cell.snapshot, cell.before = self.known(cell.next_number())
                 cell.source = SharedSource(self._whole, self._at, self._pipe, self._of)
                 cell.source.add(lane, cell)
                 self.leave(lane)
 
     def _least(self) -> int:
-        return min((cell.number() for cell in self._cells.values()), default=0)
+        return min((reader.cell.number() for reader in self._readers.values()), default=0)
 
     def known(self, number: int) -> tuple[Table | None, int]:
         """Return the last snapshot from before an element, and the number of elements before it."""
@@ -211,10 +242,10 @@ class SharedSource:
     def leave(self, lane: int) -> None:
         """Deal no more elements to a lane. Close the source with the last one."""
         with self._lock:
-            self._cells.pop(lane, None)
-            for block in self._waiting.pop(lane, ()):
+            reader = self._readers.pop(lane, None)
+            for block in () if reader is None else reader.waiting:
                 StreamWrapper.close_streams(block)
-            if not self._cells and self._session is not None:
+            if not self._readers and self._session is not None:
                 self._whole.left.update(self._session.errors())
                 self._has_ended = True
                 self._session.close()
@@ -260,6 +291,10 @@ class SharedCell(Cell):
         yield self.counted.elements
         while self.source is not None and self.source.hand_block(self._lane, self):
             yield self.counted.elements
+
+    @property
+    def is_replayed(self) -> bool:
+        return self.source is not None and self.source.is_replayed
 
     def done(self) -> int:
         return self.number() - self._of + 1 if self.taken else 0

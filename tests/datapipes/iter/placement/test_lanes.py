@@ -107,6 +107,7 @@ def test_a_stage_below_is_seeded_alike_wherever_the_lanes_run() -> None:
             r"once per process; use sharding_filter\(\) in place of \.sharding_round_robin_dispatch\(\)",
         ),
         (lambda: numbers(3).sharding_filter().fullsync().lanes(2), r"is below \.fullsync\(.*\), which cannot run in w"),
+        (lambda: numbers(3).sharding_filter().map(str).sharding_filter().lanes(2), "Sharding twice"),
         (lambda: forked_around(), "reads one child of a fork, demux or unzip in each lane"),
     ],
 )
@@ -288,3 +289,21 @@ def is_in(descriptor: str, folder: Any) -> bool:
         return os.readlink(f"/proc/self/fd/{descriptor}").startswith(str(folder))
     except FileNotFoundError:
         return False
+
+
+def test_a_lane_catches_up_over_an_error() -> None:
+    graph = numbers(12).sharding_filter().map(Failing(4)).lanes(2)
+    place = 3
+    for since in range(4):
+        cell = {"turn": [0, 1], "lanes": {0: [None, since], 1: [None, since]}}
+        session = Session.of(graph, Run(0), {place: cell})
+        found = []
+        while True:
+            try:
+                found.append(next(session.iterator()))
+            except ValueError as error:
+                session.fail(error)
+                found.append(error.args[0])
+            except StopIteration:
+                break
+        assert found == list(range(2 * since, 12))
