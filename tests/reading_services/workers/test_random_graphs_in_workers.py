@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from datapipes.description import structure
 from datapipes.graph import Pipe
+from datapipes.iter import ShardingRoundRobinDispatcher
 from datapipes.position.user_classes import is_sharding
 from loader2 import DataLoader2
 from loader2.testing.comparing import taken
@@ -63,3 +64,31 @@ def test_in_threads(graph: Graph, seed: int, workers: int, where: str, saved: fl
 @given(*CASE)
 def test_in_processes(graph: Graph, seed: int, workers: int, where: str, saved: float) -> None:
     check(processes, graph, seed, workers, where, saved)
+
+
+LANES = 4
+UNDISPATCHED = UNSHARDED.filter(
+    lambda graph: not any(isinstance(stage, ShardingRoundRobinDispatcher) for stage in structure.walk(graph.build()))
+)
+
+
+@settings(max_examples=60, suppress_health_check=SLOW)
+@given(UNDISPATCHED, SEEDS, st.lists(st.integers(0, 4), min_size=2, max_size=3), st.lists(st.floats(0, 1), min_size=2))
+def test_in_lanes(graph: Graph, seed: int, workers: list[int], saved: list[float]) -> None:
+    """The lanes give what as many workers give, and a state is for any number of workers."""
+
+    def build() -> Pipe:
+        return sharded(graph, "sharded").lanes(LANES)
+
+    whole = in_turn(partial(sharded, graph, "sharded"), LANES, 1, seed)[0]
+    state, done = None, 0
+    for number, part in zip(workers, [*saved[: len(workers) - 1], 1.0], strict=False):
+        with DataLoader2(build(), reading_service=threads(number) if number else None) as loader:
+            if state is None:
+                loader.seed(seed)
+            else:
+                loader.load_state_dict(pickle.loads(state))
+            upto = done + round(part * (len(whole) - done))
+            if upto > done:
+                assert taken(iter(loader), upto - done) == whole[done:upto]
+            done, state = upto, pickle.dumps(loader.state_dict())
