@@ -15,6 +15,7 @@ from collections import Counter, deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
+from operator import length_hint
 from time import perf_counter
 from typing import Any, Final
 
@@ -22,7 +23,7 @@ from datapipes.description import structure
 from datapipes.elements.streams import StreamWrapper, holds_stream
 from datapipes.errors import StateError, consumes_element
 from datapipes.messages.interrupts import CtrlCWaits
-from datapipes.position.cells import Cell, Counted, Table, count, is_trial, table
+from datapipes.position.cells import Cell, Table, count, is_trial, table
 from datapipes.position.error_notes import with_text_traceback
 from datapipes.position.forks import tell_of_forks
 from datapipes.position.opening import Opening
@@ -161,8 +162,8 @@ class SharedSource:
                     raise block
                 finally:
                     del block
-            taken, counted = cell.taken, Counted(block)
-            cell.before_block, cell.counted, cell.block = taken, counted, block
+            taken, left = cell.taken, iter(block)
+            cell.before_block, cell.left, cell.block = taken, left, block
             del waiting[0]  # without a call since the cell has changed: no signal can arrive in between
             return True
 
@@ -258,15 +259,15 @@ class SharedCell(Cell):
         self.snapshot: Table | None = None  # None: the start
         self.before = 0
         self.before_block = 0  # elements that the lane had taken before the block at hand
-        self.counted: Counted[Any] = Counted()
         self.block: list[Any] = []
+        self.left: Iterator[Any] = iter(self.block)  # the elements of the block that were not taken
         self.source: SharedSource | None = None
         self._of, self._lane = 1, 0
 
     @property
     def taken(self) -> int:
         """The number of elements that the lane has taken."""
-        return self.before_block + self.counted.taken
+        return self.before_block + len(self.block) - length_hint(self.left)
 
     def number(self) -> int:
         """Return the number of the next element that the lane takes."""
@@ -278,7 +279,7 @@ class SharedCell(Cell):
 
     def skip_one(self) -> None:
         """Count an element that could not be made."""
-        self.before_block, self.counted, self.block = self.taken + 1, Counted(), []
+        self.before_block, self.block, self.left = self.taken + 1, [], iter(())
 
     def elements(self, at: Opening, pipe: structure.Pipe, of: int, lane: int) -> Iterator[Any]:
         """Return the elements of a lane from its position on."""
@@ -288,9 +289,9 @@ class SharedCell(Cell):
         return chain.from_iterable(self._blocks())
 
     def _blocks(self) -> Iterator[Iterator[Any]]:
-        yield self.counted.elements
+        yield self.left
         while self.source is not None and self.source.hand_block(self._lane, self):
-            yield self.counted.elements
+            yield self.left
 
     @property
     def is_replayed(self) -> bool:
@@ -310,7 +311,7 @@ class SharedCell(Cell):
         self.snapshot, self.before, self.before_block = table(saved[0]), count(saved[1]), count(saved[2])
 
     def close(self) -> None:
-        StreamWrapper.close_streams(self.block[self.counted.taken :])
+        StreamWrapper.close_streams(list(self.left))
         source, self.source = self.source, None
         if source is not None:
             source.leave(self._lane)
