@@ -15,6 +15,7 @@ import pytest
 from datapipes.description import structure
 from datapipes.errors import GraphError
 from datapipes.graph import Pipe
+from datapipes.iter import Lanes
 from datapipes.position.user_classes import is_sharding
 from loader2 import DataLoader2
 from loader2.testing.errors import EXPECTED, FaultySource
@@ -114,9 +115,14 @@ def test_a_state_is_loaded_with_any_number_of_workers(case: int) -> None:
     random = Random(case)
     specimen = random.choice(LANES)
     hit = frozenset(random.sample(range(7), random.choice([0, 0, 1, 2])))
+    buffer_size = random.choice([0, 1, 1000])
 
     def build() -> Pipe:
-        return specimen.build(FaultySource(hit) if hit else Tap())
+        graph = specimen.build(FaultySource(hit) if hit else Tap())
+        for stage in structure.walk(graph):
+            if isinstance(stage, Lanes):
+                stage.buffer_size = buffer_size
+        return graph
 
     loader: DataLoader2[Any] = DataLoader2(build())
     loader.seed(5)

@@ -15,7 +15,6 @@ from dataclasses import KW_ONLY, dataclass, replace
 from itertools import cycle, islice
 from types import FrameType
 from typing import Any, ClassVar, TypeVar
-from weakref import WeakSet
 
 from datapipes.description import structure
 from datapipes.description.pipe import IterDataPipe, operator
@@ -170,6 +169,8 @@ def lanes_position(saved: Any) -> tuple[list[int], dict[int, tuple[Table | None,
 class LanesCell(Cell):
     """The lanes that have more elements, the next one first, and the position of each."""
 
+    is_used: ClassVar[bool] = False  # whether there were lanes in this process. Otherwise no frame has to be looked at
+
     def __init__(self) -> None:
         self.n = 0
         self._turn: deque[int] | None = None
@@ -184,7 +185,7 @@ class LanesCell(Cell):
     def begin(self, at: Opening, pipe: Lanes[Any]) -> None:
         """Open a session for each lane that has more elements, if there is none."""
         here = pipe.lanes_here(at.run)
-        _open.add(self)
+        LanesCell.is_used = True
         if self._turn is None or not self.n:
             pipe.check()
             self.n = pipe.n
@@ -314,7 +315,6 @@ class LanesCell(Cell):
                 self._left[lane] = since
 
     def close(self) -> None:
-        _open.discard(self)
         self._settle()
         with ExitStack() as closing:
             for session in self._sessions.values():
@@ -336,7 +336,7 @@ def _fail(session: Session) -> tuple[int, bool]:
 
 def lane_here() -> tuple[int, int] | None:
     """Return (number of lanes, lane) for code that runs in a lane in this thread, or None for any other code."""
-    frame: FrameType | None = sys._getframe(1) if _open else None
+    frame: FrameType | None = sys._getframe(1) if LanesCell.is_used else None
     while frame is not None:
         if frame.f_code in _AT_WORK:
             cell: LanesCell = frame.f_locals["self"]
@@ -344,8 +344,5 @@ def lane_here() -> tuple[int, int] | None:
         frame = frame.f_back
     return None
 
-
-_open: WeakSet[LanesCell] = WeakSet()
-"""The cells with open lanes. Without any, no frame has to be looked at."""
 
 _AT_WORK = (LanesCell.elements.__code__, LanesCell._catch_up.__code__)

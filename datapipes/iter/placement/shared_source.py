@@ -145,14 +145,19 @@ class SharedSource:
         self._marks.mark(self._given, snapshot, 0)
 
     def hand_block(self, lane: int, cell: SharedCell) -> bool:
-        """Give a lane's cell its next block. Raise the exception that comes next. Return False at the end."""
+        """Give a lane's cell its next block. Raise the exception that comes next. Return False at the end.
+
+        Return True without a block if another thread has given the lane another source.
+        """
         with self._lock:
+            if lane not in self._readers:
+                return cell.source is not None
             if self._session is None:
                 self._begin()
             while not (waiting := self._readers[lane].waiting):
                 if self._has_ended:
                     return False
-                self._read()
+                self._read(lane)
             block = waiting[0]
             if isinstance(block, Exception):
                 with CtrlCWaits():
@@ -167,8 +172,8 @@ class SharedSource:
             del waiting[0]  # without a call since the cell has changed: no signal can arrive in between
             return True
 
-    def _read(self) -> None:
-        """Read a block and deal it. Raise an exception that consumes no element, such as Ctrl-C."""
+    def _read(self, asking: int) -> None:
+        """Read a block for a lane and deal it. Raise an exception that consumes no element, such as Ctrl-C."""
         session = self._session
         assert session is not None
         started = perf_counter()
@@ -187,7 +192,7 @@ class SharedSource:
                 raise error
             finally:
                 del error
-        self._let_go()
+        self._let_go(asking)
 
     def _settle(self, seconds: float) -> BaseException | None:
         """Deal the chunk, and the exception after it. Return the exception if it consumes no element."""
@@ -216,10 +221,10 @@ class SharedSource:
         self._given += 1
         return None
 
-    def _let_go(self) -> None:
-        """Give each lane that is too far behind a source of its own."""
+    def _let_go(self, asking: int) -> None:
+        """Give each lane that is too far behind the one that is asking a source of its own."""
         for lane, reader in list(self._readers.items()):
-            if len(self._readers) > 1 and reader.behind() > self._whole.buffer_size:
+            if lane != asking and reader.behind() > self._whole.buffer_size:
                 cell = reader.cell
                 cell.snapshot, cell.before = self.known(cell.next_number())
                 cell.source = SharedSource(self._whole, self._at, self._pipe, self._of)
