@@ -129,6 +129,7 @@ class _ForkChild(Child[T_co]):
                     for queue in others:
                         if len(queue) >= limit:
                             queues.need_room(queue)
+                        done = 0  # an `if` at the end of a loop has a jump that Python 3.12 to 3.14 do not guard
                     try:
                         for element in source:  # noqa: B007  # used below: a signal may arrive right after next() returns
                             break
@@ -279,6 +280,7 @@ class _RoutedChild(Child[T_co]):
         main = cast("_Dealer", self.main_datapipe)
         limit, child_of, me = main.limit, main.dealing(queues), self.instance_id
         source, lock, readers, marks = queues.source, queues.lock, queues.readers, queues.marks
+        others = [[queue for queue in of_child if queue is not mine] for of_child in readers]
         waiting = queues.popped(mine)
         while True:
             while mine:
@@ -307,11 +309,10 @@ class _RoutedChild(Child[T_co]):
                     if child is None:
                         continue
                     queues.dealt_to = readers[child]
-                    for queue in readers[child]:
-                        if queue is not mine:
-                            marks.append(None)
-                            done += 1  # before the call: a signal may arrive after it
-                            queue.append(element)
+                    for queue in others[child]:  # without an `if`, whose jump back Python 3.12 to 3.14 do not guard
+                        marks.append(None)
+                        done += 1  # before the call: a signal may arrive after it
+                        queue.append(element)
                     if child != me:
                         continue
             except (Exception, GeneratorExit):
@@ -320,7 +321,7 @@ class _RoutedChild(Child[T_co]):
                 if done < 0 and element is not SPENT:
                     queues.put_back(element)
                 elif done >= 0 and child is not None:
-                    for queue in [queue for queue in readers[child] if queue is not mine][done:]:
+                    for queue in others[child][done:]:
                         queue.append(element)
                     if child == me:
                         mine.append(element)
