@@ -46,6 +46,7 @@ class Lanes(IterDataPipe[T_co]):
         n: The number of lanes. It has to be divisible by the number of ranks.
         buffer_size: The largest number of elements above the ``sharding_filter`` that wait for a lane that is behind
             the others. Beyond it, the lane reads the stages above for itself.
+        buffer_bytes: The largest number of bytes of these elements, by an estimate. ``None``: bytes are not counted.
 
     >>> from datapipes.iter import IterableWrapper
     >>> list(IterableWrapper(range(7)).sharding_filter().batch(2).lanes(2))
@@ -63,6 +64,7 @@ class Lanes(IterDataPipe[T_co]):
     n: int
     _: KW_ONLY
     buffer_size: int = 1000
+    buffer_bytes: int | None = None
 
     def __post_init__(self) -> None:
         self.groups: ShardGroups = {}
@@ -71,6 +73,8 @@ class Lanes(IterDataPipe[T_co]):
         self._opened_in: Run | None = None  # the run whose lanes the length is of, set only in a copy
         needs_count(self, "n", 1, f"expected at least one lane, got {self.n}")
         needs_count(self, "buffer_size", 0, f"expected no negative number of elements, got {self.buffer_size}")
+        too_small = f"`buffer_bytes` must be positive, or None for no limit, got {self.buffer_bytes}"
+        needs_count(self, "buffer_bytes", 1, too_small, or_none=True)
 
     def check(self) -> None:
         """Raise GraphError if the stages above cannot run in lanes. Called when a loader is made."""
@@ -193,7 +197,7 @@ class LanesCell(Cell):
         if self._turn is None:
             self._turn = deque(here)
         if self._shared is None:
-            self._shared = SharedSources(at.run.errors, pipe.buffer_size)
+            self._shared = SharedSources(at.run.errors, pipe.buffer_size, pipe.buffer_bytes)
         if not set(self._turn) <= set(here):
             raise StateError(f"turn: expected some of the lanes {list(here)}, found {list(self._turn)}")
         for lane in self._turn:

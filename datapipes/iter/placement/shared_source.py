@@ -20,6 +20,7 @@ from time import perf_counter
 from typing import Any, Final
 
 from datapipes.description import structure
+from datapipes.elements.sizes import size_of
 from datapipes.elements.streams import StreamWrapper, holds_stream
 from datapipes.errors import StateError, consumes_element
 from datapipes.messages.interrupts import CtrlCWaits
@@ -44,11 +45,13 @@ class SharedSources:
     Args:
         errors: The counts of tolerated errors of all lanes together.
         buffer_size: The largest number of elements that wait for a lane that is behind.
+        buffer_bytes: The largest number of their bytes. ``None``: bytes are not counted.
     """
 
-    def __init__(self, errors: ErrorCounts, buffer_size: int) -> None:
+    def __init__(self, errors: ErrorCounts, buffer_size: int, buffer_bytes: int | None) -> None:
         self.errors = errors
         self.buffer_size = buffer_size
+        self.buffer_bytes = buffer_bytes
         self.left: Counter[str] = Counter()
         """Errors that sources have tolerated before they were closed."""
         self._sources: dict[int, SharedSource] = {}
@@ -74,9 +77,11 @@ class _Reader:
     waiting: deque[list[Any] | Exception] = field(default_factory=deque)
     """Blocks for the lane, and exceptions in place of elements."""
 
-    def behind(self) -> int:
-        """Return how many elements wait."""
-        return sum(len(block) for block in self.waiting if isinstance(block, list))
+    def is_within(self, elements: int, most_bytes: int | None) -> bool:
+        """Return whether no more than these elements and bytes wait."""
+        blocks = [block for block in self.waiting if isinstance(block, list)]
+        fits = sum(map(len, blocks)) <= elements
+        return fits and (most_bytes is None or sum(map(size_of, chain.from_iterable(blocks))) <= most_bytes)
 
 
 class _BlockSize:
@@ -224,7 +229,7 @@ class SharedSource:
     def _let_go(self, asking: int) -> None:
         """Give each lane that is too far behind the one that is asking a source of its own."""
         for lane, reader in list(self._readers.items()):
-            if lane != asking and reader.behind() > self._whole.buffer_size:
+            if lane != asking and not reader.is_within(self._whole.buffer_size, self._whole.buffer_bytes):
                 cell = reader.cell
                 cell.snapshot, cell.before = self.known(cell.next_number())
                 cell.source = SharedSource(self._whole, self._at, self._pipe, self._of)

@@ -127,6 +127,8 @@ def forked_around() -> Pipe:
 def test_the_number_of_lanes_is_checked() -> None:
     with pytest.raises(BadArgument, match="at least one lane, got 0"):
         numbers(3).sharding_filter().lanes(0)
+    with pytest.raises(BadArgument, match="`buffer_bytes` must be positive"):
+        numbers(3).sharding_filter().lanes(2, buffer_bytes=0)
 
 
 @pytest.mark.parametrize(("n", "of", "would_do"), [(12, 5, "1, 2, 3, 4, 6 or 12 do"), (1, 2, "; 1 do")])
@@ -224,11 +226,19 @@ def sevenths(x: int) -> bool:
     return x % 2 == 1 or x % 70 == 0
 
 
-@pytest.mark.parametrize(("buffer_size", "opened"), [(1000, 1), (10, 2)])
-def test_a_lane_that_is_too_far_behind_reads_for_itself(buffer_size: int, opened: int) -> None:
+@pytest.mark.parametrize(
+    ("bounds", "opened"),
+    [
+        ({}, 1),
+        ({"buffer_size": 10}, 2),
+        ({"buffer_bytes": 1 << 30}, 1),
+        ({"buffer_bytes": 100}, 2),
+    ],
+)
+def test_a_lane_that_is_too_far_behind_reads_for_itself(bounds: dict[str, int], opened: int) -> None:
     source = Opened(700)
     above = IterableWrapper(source, deepcopy=False).filter(is_something).sharding_filter()
-    graph = above.filter(sevenths).lanes(2, buffer_size=buffer_size)  # lane 0 reads 35 elements for each of lane 1
+    graph = above.filter(sevenths).lanes(2, **bounds)  # lane 0 reads 35 elements for each of lane 1
     found = list(graph)
     assert found[:20] == [x for i in range(10) for x in (70 * i, 2 * i + 1)]
     assert found[20:] == list(range(21, 700, 2))
