@@ -87,6 +87,8 @@ def test_an_interruption_of_the_library_costs_nothing(operator: str) -> None:
         ("iter.mix", "forked", "_RepeatingMixCell"),
         ("iter.list_files", "one folder, a mask", "_Listing"),
         ("iter.parse_json_files", "binary", "StreamWrapper.close"),
+        ("iter.lines_to_paragraphs", "two files", "ParagraphAggregator"),
+        ("users.stateful", "on a child of a fork", "_elements"),
         ("iter.demux", "in turn", "_RoutedChild._elements"),
         ("iter.fork", "in step", "_ForkChild._elements"),
     ],

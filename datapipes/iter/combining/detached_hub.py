@@ -44,11 +44,12 @@ class DetachedHubCell(Cell):
     def opened(self, hub: Hub, at: Opening) -> HubCell:
         """Return the queues, with an entry for each reader."""
         if self._session is None:
-            self._session = at.session(hub.datapipe, at.run, self._loaded)
+            session = at.session(hub.datapipe, at.run, self._loaded)
             if self._loaded is not None:
-                self._session.iterator()  # raises now if the state does not fit
+                session.iterator()  # raises now if the state does not fit
             self.queues.stage = hub
-            self._elements = _elements(self._session)
+            elements = _elements(session)
+            self._session, self._elements = session, elements  # nothing is called in between
         self.queues.put_back = at.put_back
         self.queues.reading(at.after_put_back(self._elements), goes_on=True)
         for child in at.readers():

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from datapipes.description.pipe import IterDataPipe, operator
 from datapipes.elements.streams import StreamWrapper
-from datapipes.errors import StateError
+from datapipes.errors import StateError, consumes_element
 from datapipes.iter.files.contents import lines_of
 from datapipes.messages.file_errors import located, named
 from datapipes.operator_support.checks import needs_callable, needs_count
@@ -172,20 +172,34 @@ class ParagraphAggregator(IterDataPipe[tuple[Any, Any]]):
         needs_callable("lines_to_paragraphs", self.joiner)
 
     def _open(self, at: Opening) -> Iterator[tuple[Any, Any]]:
-        return self._paragraphs(at.source(self.source_datapipe), at.cell(_ParagraphCell))
+        return self._paragraphs(at, at.source(self.source_datapipe), at.cell(_ParagraphCell))
 
-    def _paragraphs(self, source: Iterator[tuple[Any, Any]], at_hand: _ParagraphCell) -> Iterator[tuple[Any, Any]]:
-        for file, line in source:
-            ended = at_hand.file, at_hand.lines
-            if not line or file != at_hand.file:
-                at_hand.file, at_hand.lines = file, []
-            if line:
-                at_hand.lines.append(line)
-            if ended[1] and ended[1] is not at_hand.lines:
-                yield ended[0], self.joiner(ended[1])
+    def _paragraphs(
+        self, at: Opening, source: Iterator[tuple[Any, Any]], at_hand: _ParagraphCell
+    ) -> Iterator[tuple[Any, Any]]:
+        for element in source:
+            file, line = element
+            if line and file == at_hand.file:
+                at_hand.lines += [line]  # without a call: no signal can arrive in between
+                continue
+            rest = [line] if line else []
+            try:
+                ended = [(at_hand.file, self.joiner(at_hand.lines))] if at_hand.lines else []
+            except BaseException as error:
+                at.keep(element, error)
+                if consumes_element(error):
+                    at_hand.file, at_hand.lines = file, rest
+                raise
+            at_hand.file, at_hand.lines = file, rest
+            yield from ended
         if at_hand.lines:
-            lines, at_hand.lines = at_hand.lines, []
-            yield at_hand.file, self.joiner(lines)
+            try:
+                last = at_hand.file, self.joiner(at_hand.lines)
+            except Exception:
+                at_hand.lines = []
+                raise
+            at_hand.lines = []
+            yield last
 
 
 class _ParagraphCell(Cell):
