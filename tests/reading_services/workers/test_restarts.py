@@ -468,6 +468,7 @@ def test_a_resumed_run_leaves_out_and_counts_once(graph: Callable[[], Pipe], who
             known, state = sum(loader.errors.values()), loader.state_dict()
         with with_restarts(graph(), 3, on_death="skip") as resumed, warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always")
+            warnings.simplefilter("ignore", DeprecationWarning)  # Python's, of a fork beside threads
             resumed.load_state_dict(state)
             assert sum(resumed.errors.values()) == known
             assert list(resumed) == whole[taken:]
