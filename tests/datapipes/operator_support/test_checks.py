@@ -96,7 +96,7 @@ def test_options_of_file_systems_are_not_taken_for_slips() -> None:
         options.add(protocol)
         try:
             kinds = fsspec.get_filesystem_class(protocol).__mro__
-        except ImportError:
+        except (ImportError, AttributeError):  # adlfs has no class any more for the first generation of its stores
             continue
         for kind in kinds:
             options |= parameters(kind.__init__)

@@ -273,14 +273,12 @@ class FailingList(Failing):
 
 
 def test_a_state_has_the_position_of_the_source_once() -> None:
-    def size(lanes: int) -> int:
-        graph = unseekable(3000).filter(is_something).shuffle(buffer_size=1000).sharding_filter().map(str)
-        loader: DataLoader2[Any] = DataLoader2(graph.lanes(lanes))
-        loader.seed(1)
-        list(islice(loader, 1200))
-        return len(pickle.dumps(loader.state_dict()))
-
-    assert size(12) - size(2) < 10 * 100
+    """The buffer above takes 3 kB or more, or nothing, if the last snapshot is from before it was filled."""
+    graph = unseekable(3000).filter(is_something).shuffle(buffer_size=1000).sharding_filter().map(str)
+    loader: DataLoader2[Any] = DataLoader2(graph.lanes(12))
+    loader.seed(1)
+    list(islice(loader, 1200))
+    assert len(pickle.dumps(loader.state_dict())) < 6000
 
 
 def test_streams_are_read_one_by_one(tmp_path: Any) -> None:
