@@ -37,6 +37,7 @@ class SessionCells(dict[int, Cell]):
     def begin(self, plan: Plan) -> None:
         """Prepare for the start of the stages of a plan: load what they have put back."""
         self.plan = plan
+        self._looked_at = 0  # the traceback may be gone, and another one have its identity
         if self.saved is None:
             return
         self.saved = _with_one_count(self.saved, plan.order)

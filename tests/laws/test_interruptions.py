@@ -9,6 +9,7 @@ from random import Random
 import pytest
 
 from datapipes.iter import IterableWrapper
+from datapipes.position import session_cells
 from datapipes.position.iterator import iterate
 from datapipes.position.session import Session
 from tests.interruptions import GRAPHS, Sender, interrupt, whole_of
@@ -111,6 +112,24 @@ def test_real_signals_cost_nothing() -> None:
                 whole, seconds = known[name]
                 came[name] += interrupt(sender, name, whole, random.uniform(0, seconds), bool(random.getrandbits(1)))
     assert came.total() > 0
+
+
+def test_a_traceback_at_the_address_of_an_earlier_one_is_examined(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session_cells, "id", lambda traceback: 1, raising=False)
+    bad = {2, 5}
+
+    def once(x: int) -> int:
+        if x in bad:
+            bad.remove(x)
+            raise KeyboardInterrupt
+        return x
+
+    iterator = iter(IterableWrapper(range(8)).map(once))
+    found: list[int] = []
+    for _ in range(2):
+        with pytest.raises(KeyboardInterrupt):
+            found.extend(iterator)
+    assert [*found, *iterator] == list(range(8))
 
 
 @pytest.mark.parametrize("resumed", [False, True])
