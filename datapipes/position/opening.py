@@ -170,7 +170,7 @@ class Opening:
             shared: The sources that the session shares with other lanes. ``None``: it shares none.
             is_rewritten: Whether the input is a part of this session's plan, already rewritten for the run.
         """
-        run = replace(run, shared=shared)
+        run = run if run.shared is shared else replace(run, shared=shared)
         return type(self._session).of(pipe, run, saved, is_inner=True, is_rewritten=is_rewritten)
 
 

@@ -11,7 +11,7 @@ saving sends no frame and is quick.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain, islice, takewhile
@@ -172,10 +172,11 @@ class RoundRobinCell(Cell):
         dealing = None if self._pool.alone else self._deaths.watch(None, 0)
         saves = self._pool.saves or self._deaths.allowed.restarts > 0
         order = Order(run.alone(), share.above, share.since, start, seed, watch=watch, dealing=dealing, saves=saves)
-        return order if self._has_more(number) else None
+        return order if number in self._workers() else None
 
-    def _has_more(self, number: int) -> bool:
-        return number in self.waiting
+    def _workers(self) -> Sequence[int]:
+        """Return the workers that have more elements, the next one first."""
+        return self.waiting
 
     def survive(self, end: WorkerEnd) -> set[int]:
         """Note the end of a worker. Return the workers to open again. Raise its error if no more deaths are allowed."""
@@ -184,10 +185,9 @@ class RoundRobinCell(Cell):
 
     def lacking(self, in_order: bool) -> list[int]:
         """Return the workers from which a frame is needed before an element can be handed on."""
-        if in_order:
-            return [] if self._shares[self.waiting[0]].frame is not None else [self.waiting[0]]
-        lacking = [number for number in self.waiting if self._shares[number].frame is None]
-        return lacking if len(lacking) == len(self.waiting) else []
+        workers = self._workers()
+        lacking = [n for n in islice(workers, 1 if in_order else None) if self._shares[n].frame is None]
+        return lacking if in_order or len(lacking) == len(workers) else []
 
     def take(self, number: int, frame: Items) -> None:
         """Take a frame of elements."""
@@ -204,7 +204,7 @@ class RoundRobinCell(Cell):
 
         A frame after which more errors are tolerated waits for its turn, because the limit may be reached.
         """
-        for number in self.waiting:
+        for number in self._workers():
             share = self._shares[number]
             if share.frame is None:
                 frame = self._pool.ready_items(number, share.errors)
@@ -350,24 +350,13 @@ class LaneRoundsCell(RoundRobinCell):
         self._since = dict.fromkeys(lanes, 0)  # elements of each lane that were handed on after its worker's table
         self._further: list[deque[Any]] = [deque() for _ in range(pool.count)]  # an end, elements, an end, elements ...
 
-    def _workers(self) -> list[int]:
-        """Return the workers that have more elements, the next one first."""
+    def _workers(self) -> Sequence[int]:
         return list(dict.fromkeys(map(self._worker.__getitem__, self.waiting)))
 
     def order(self, number: int, run: Run, start: EpochStart | None) -> Order | None:
         order = super().order(number, run, start)
         self._further[number].clear()
         return order
-
-    def _has_more(self, number: int) -> bool:
-        return number in self._workers()
-
-    def lacking(self, in_order: bool) -> list[int]:
-        workers = self._workers()
-        lacking = [number for number in workers if self._shares[number].frame is None]
-        if in_order:
-            return workers[:1] if workers[:1] == lacking[:1] else []
-        return lacking if len(lacking) == len(workers) else []
 
     def take(self, number: int, frame: Items) -> None:
         super().take(number, frame)
@@ -382,15 +371,6 @@ class LaneRoundsCell(RoundRobinCell):
                 else:
                     parts[-1].append(item)
         share.left, self._further[number] = iter(parts.popleft()), parts
-
-    def take_ready(self) -> None:
-        for number in self._workers():
-            share = self._shares[number]
-            if share.frame is None:
-                frame = self._pool.ready_items(number, share.errors)
-                if frame is None:
-                    return
-                self.take(number, frame)
 
     def ended(self, number: int) -> None:
         if number in self._workers():

@@ -69,8 +69,8 @@ class Lanes(IterDataPipe[T_co]):
     def __post_init__(self) -> None:
         self.groups: ShardGroups = {}
         self.tells_ends = False  # whether a LaneEnd follows the last element of a lane, for the main process
-        self.graphs: dict[int, structure.Pipe] = {}  # of lanes, where functions of the user have changed them
-        self._opened_in: Run | None = None  # the run whose lanes the length is of, set only in a copy
+        self.graphs: dict[int, structure.Pipe] = {}  # by lane, if functions of the user have changed them
+        self._opened_in: Run | None = None  # its lanes have the length; set only in a copy
         needs_count(self, "n", 1, f"expected at least one lane, got {self.n}")
         needs_count(self, "buffer_size", 0, f"expected no negative number of elements, got {self.buffer_size}")
         too_small = f"`buffer_bytes` must be positive, or None for no limit, got {self.buffer_bytes}"
@@ -179,9 +179,9 @@ class LanesCell(Cell):
         self.n = 0
         self._turn: deque[int] | None = None
         self._sessions: dict[int, Session] = {}
-        self._known: dict[int, Table | None] = {}  # the tables at which lanes begin that have not caught up
-        self._since: dict[int, int] = {}  # the number of elements that those were given after these tables
-        self._left: dict[int, int] = {}  # the number of these that are still to be made again
+        self._known: dict[int, Table | None] = {}  # the table at which each resumed lane begins
+        self._since: dict[int, int] = {}  # elements of each that were handed on after its table
+        self._left: dict[int, int] = {}  # how many of these are to be made again; no entry: none
         self._shared: SharedSources | None = None
         self._errors: Counter[str] = Counter()  # tolerated in lanes that have ended
         self._counted: Counted[Any] = Counted()

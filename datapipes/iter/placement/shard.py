@@ -88,8 +88,8 @@ class ShardingFilter(pushdown.Selecting[T_co]):
 
     def _rewritten_for_run(self, run: Run) -> IterDataPipe[Any]:
         self._opened_as = self._shard(run)  # here, because a filter that is read by position is not opened
-        is_plain = type(self) is ShardingFilter and not structure.has_hubs(structure.walk(self))
-        self._is_shared = run.shared is not None and is_plain and self._opened_as[0] > 1
+        may_share = run.shared is not None and type(self) is ShardingFilter and self._opened_as[0] > 1
+        self._is_shared = may_share and not structure.has_hubs(structure.walk(self))
         return self if self._opened_as[0] == 1 else pushdown.pushed(self)
 
     def _reads(self) -> Iterable[Any]:

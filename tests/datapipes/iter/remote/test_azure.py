@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import multiprocessing
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from random import Random
@@ -20,12 +19,12 @@ from datapipes.iter import FSSpecFileOpener, IterableWrapper
 from datapipes.messages.switches import FAST
 from loader2 import DataLoader2
 from reading_services import MultiProcessingReadingService
+from tests.datapipes.iter.remote.in_a_fork import must_read_on_in_a_fork
 from tests.http_server import File, InTurn, Page, Server, serving, status
 
 QUICK = Transfer(timeout=200, deadline=500, retries=2, backoff=0)
 DATA = Random(3).randbytes(700_000)
 KEY = "a2V5"
-PATIENCE = 300  # seconds
 DATED = "Wed, 21 Oct 2015 07:28:00 GMT"
 
 
@@ -264,14 +263,4 @@ def test_workers_of_a_process_that_has_used_obstore(server: Server, context: Any
 
 def test_a_stream_of_obstore_is_read_on_by_adlfs_in_a_fork(server: Server) -> None:
     [(_, stream)] = opener()
-    with stream:
-        head = stream.read(10)
-        process = multiprocessing.get_context("fork").Process(target=_must_be, args=(stream, DATA[10:]))
-        process.start()
-        process.join(PATIENCE)
-        assert process.exitcode == 0
-        assert head + stream.read() == DATA
-
-
-def _must_be(stream: Any, data: bytes) -> None:
-    assert stream.read() == data
+    must_read_on_in_a_fork(stream, DATA)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import signal
 import subprocess
@@ -26,6 +25,7 @@ from datapipes.iter import FSSpecFileLister, FSSpecFileOpener, IoPathFileLister,
 from datapipes.messages.switches import FAST
 from loader2 import DataLoader2
 from reading_services import MultiProcessingReadingService
+from tests.datapipes.iter.remote.in_a_fork import must_read_on_in_a_fork
 from tests.http_server import File, Handler, InTurn, Server, serving, status
 from tests.moto_server import CREDENTIALS, PATIENCE, moto_server
 
@@ -431,17 +431,7 @@ def test_workers_of_a_process_that_has_used_obstore(
 def test_a_stream_of_obstore_is_read_on_by_s3fs_in_a_fork(server: Server) -> None:
     server.pages["/bucket/f"] = DATED
     [(_, stream)] = FSSpecFileOpener(["s3://bucket/f"], "rb", transfer=QUICK)
-    with stream:
-        head = stream.read(10)
-        process = multiprocessing.get_context("fork").Process(target=_must_be, args=(stream, DATA[10:]))
-        process.start()
-        process.join(PATIENCE)
-        assert process.exitcode == 0
-        assert head + stream.read() == DATA
-
-
-def _must_be(stream: Any, data: bytes) -> None:
-    assert stream.read() == data
+    must_read_on_in_a_fork(stream, DATA)
 
 
 STALLED = """
